@@ -13,7 +13,7 @@
 //  4. ServeAndRefresh, or Serve when rules.EarlyRefresh says so: the same, and the one that Entry.Refresh
 //     chooses does step 6 beside it, with no client and with rules.Request.Own.
 //  5. Pass: the exchange goes on as without a cache. When it is over, rules.Invalidates and Locations
-//     say what Store.PurgeURI has to forget; JudgeHead does so for HEAD.
+//     say what Store.PurgeURI has to forget; HeadOutdates does so for HEAD.
 //  6. Fetch and Revalidate: Store.Begin makes the caller the filler, or finds the one there is.
 //     Everybody, the filler's own client too, joins as a Reader, whose Waker posts to its loop;
 //     readers of one loop had better share a post, for thousands may wait for one fetch. Who cannot

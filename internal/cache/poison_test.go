@@ -93,10 +93,12 @@ func TestNoFieldOfARequestChangesWhatOthersGet(t *testing.T) {
 // a choice of these, which an honest origin says that it varies by.
 func TestAcceptEncodingIsWhatTheGatewaySays(t *testing.T) {
 	for sent, want := range map[string]string{
-		"gzip, br, zstd": "br, gzip, zstd", "br;q=0.1, GZIP;q=1.0, evil": "br, gzip", "evil": "",
+		"gzip, br, zstd": "br, gzip, zstd", "br;q=0.1, GZIP;q=1.0, evil": "gzip, br;q=0.9", "evil": "",
 		"*": "br, gzip, zstd", "*;q=0": "", "gzip;q=0, *": "br, zstd",
 		"gzip;q=0.000": "", "x-gzip": "gzip", "": "", "gzip ; q=0.5": "gzip", "identity;q=0, br": "br",
-		"gzip;q=0, gzip": "gzip",
+		"gzip;q=0, gzip": "gzip", "gzip;q=0.3, br;q=0.3": "br, gzip",
+		"zstd;q=0.1, br;q=0.2, gzip;q=0.3": "gzip, br;q=0.9, zstd;q=0.8",
+		"identity;q=1, gzip;q=.1":          "", "identity;q=1, gzip;q=0.1": "", "identity;q=0.5, gzip, br;q=0.4": "gzip",
 	} {
 		g := newGate(t, rules.Options{})
 		g.origin = reflecting("Accept-Encoding")
@@ -108,13 +110,30 @@ func TestAcceptEncodingIsWhatTheGatewaySays(t *testing.T) {
 	}
 	g := newGate(t, rules.Options{})
 	g.origin = reflecting("Accept-Encoding")
-	g.do(&request{path: "/", fields: []string{"Accept-Encoding: br, gzip;q=0.8"}})
+	g.do(&request{path: "/", fields: []string{"Accept-Encoding: br;q=0.8, gzip;q=0.8"}})
 	if g.do(&request{path: "/", fields: []string{"Accept-Encoding: gzip",
 		"accept-encoding: br"}}); len(g.asked) != 1 {
 		t.Error("clients that accept the same get two copies")
 	}
 	if g.do(&request{path: "/", fields: []string{"Accept-Encoding: gzip"}}); len(g.asked) != 2 {
 		t.Error("a client gets a coding that it does not accept")
+	}
+}
+
+// Who forbids that content is transformed gets, and is fetched, what there is without codings.
+func TestNoTransformAsksForNoCoding(t *testing.T) {
+	g := newGate(t, rules.Options{})
+	g.origin = reflecting("Accept-Encoding")
+	g.do(&request{path: "/", fields: []string{"Accept-Encoding: gzip"}})
+	g.do(&request{path: "/", fields: []string{"Accept-Encoding: gzip", "Cache-Control: x, No-Transform"}})
+	if len(g.asked) != 2 {
+		t.Fatalf("the origin was asked %d times, want 2: what is stored for gzip answers", len(g.asked))
+	}
+	if got := (&response{fields: g.asked[1].fields}).get("Accept-Encoding"); got != "" {
+		t.Errorf("the origin is asked for %q", got)
+	}
+	if g.do(&request{path: "/"}); len(g.asked) != 2 {
+		t.Error("who takes no coding gets another copy")
 	}
 }
 

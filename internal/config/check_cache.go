@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"net/url"
 	"slices"
 	"strings"
@@ -50,15 +51,15 @@ func (c *RouteCache) check(s *scope) {
 	}
 	if s.good("status_name") && c.StatusName != "" {
 		if err := exchange.CheckFieldName(c.StatusName); err != nil || len(c.StatusName) > 64 {
-			s.reject("status_name", "%q is not a token of at most 64 characters: letters, digits and any of "+
+			s.reject("status_name", "%q is not a token of at most 64 characters; use letters, digits and any of "+
 				"!#$%%&'*+-.^_`|~", clip(c.StatusName))
 		}
 	}
 	if s.good("statuses") {
-		for status := range c.Statuses {
-			if status < 200 || status > 599 {
-				s.reject("statuses", "%d is not the status of a final response; give one from 200 "+
-					"to 599", status)
+		for _, status := range slices.Sorted(maps.Keys(c.Statuses)) {
+			if code := status.Code(); code < 200 || code > 599 {
+				s.reject("statuses", "%q is not the status of a final response; give one from 200 "+
+					"to 599", clip(string(status)))
 			}
 		}
 	}
@@ -98,7 +99,7 @@ func (k *CacheKey) check(s *scope) {
 func (s *scope) fieldNames(key string, names []string) {
 	for _, name := range names {
 		if err := exchange.CheckFieldName(name); err != nil {
-			s.reject(key, "%s", err)
+			s.reject(key, "%s; use its name as it is sent", err)
 		}
 	}
 }
@@ -127,7 +128,7 @@ func (g *Guard) check(s *scope) {
 		}
 	}
 	if s.good("false_positives") && (g.FalsePositives < 0.0001 || g.FalsePositives > 0.5) {
-		s.reject("false_positives", "%g%% is not between 0.01%% and 50%%", float64(g.FalsePositives)*100)
+		s.reject("false_positives", "%g%% is not between 0.01%% and 50%%; choose a share within", float64(g.FalsePositives)*100)
 	}
 }
 

@@ -177,11 +177,18 @@ func (d *decoder) mapping(p place, v reflect.Value, k *key) {
 	}
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, e := range d.entriesOf(p) {
+		if _, f := scalarText(e.key.node); f != word && v.Type().Key() != statusType {
+			d.fail(e.key, "expected a string as the key, found %s; write it in quotes", found(e.key.node))
+			continue
+		}
 		item := reflect.New(v.Type().Elem()).Elem()
 		d.value(e.value, item, k)
-		v.SetMapIndex(reflect.ValueOf(e.name), item)
+		v.SetMapIndex(reflect.ValueOf(e.name).Convert(v.Type().Key()), item)
 	}
 }
+
+// statusType is that of keys that may be written as numbers.
+var statusType = reflect.TypeFor[Status]()
 
 // scalar fills v, which has a text, from the node at p.
 func (d *decoder) scalar(p place, v reflect.Value, k *key) {

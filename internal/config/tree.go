@@ -225,7 +225,7 @@ func (d *decoder) merged(p place) []entry {
 // no two spellings of one.
 func keyName(node ast.Node) (string, bool) {
 	text, f := scalarText(node)
-	return text, f == word
+	return text, f == word || f == integer
 }
 
 // resolve follows anchors and aliases to the value they stand for.

@@ -58,7 +58,8 @@ type Files struct {
 	// they are seen after twice this at the latest. Default: 1s.
 	Fresh Duration `yaml:"fresh" default:"1s" min:"10ms" max:"1h"`
 	// OpenFiles is how many files are kept open. Those that are being sent count only while others need
-	// no place. Default: 1024. Hazard: each takes a descriptor; see LimitNOFILE.
+	// no place. Default: 1024. Hazard: each takes a descriptor from clients, of whose share at least half is
+	// left; see LimitNOFILE.
 	OpenFiles int `yaml:"open_files" default:"1024" min:"1" max:"1000000"`
 	// Memory is how many bytes are kept of small files, and of what is known of paths. Default: 32MB.
 	Memory Size `yaml:"memory" default:"32MB" min:"64KB" max:"4GB"`

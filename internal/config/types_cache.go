@@ -66,7 +66,7 @@ type RouteCache struct {
 	// is not stored.
 	TTL Duration `yaml:"ttl" default:"0s" min:"0s" max:"8760h"`
 	// Statuses are such times for single statuses, as {404: 5s}; they override ttl. Default: none.
-	Statuses map[int]Duration `yaml:"statuses" min:"1ms" max:"8760h"`
+	Statuses map[Status]Duration `yaml:"statuses" min:"1ms" max:"8760h"`
 	// MaxTTL bounds how long any response is fresh, whatever the service says. Default: 0s, no bound.
 	MaxTTL Duration `yaml:"max_ttl" default:"0s" min:"0s" max:"8760h"`
 	// Heuristic is the share of the time since Last-Modified for which a response without other

@@ -60,6 +60,10 @@ type Exchange struct {
 	InFlight uint64 // what policy/inflight counts of the exchange, in its own terms; 0 for nothing
 
 	CacheNote uint32 // what policy/cache notes of the exchange, in its own terms; 0 for nothing
+	CacheKey  []byte // what policy/cache will look up when the response comes; nil for nothing
+	// Makeshift says that the response could have been better and was made in haste, as a compressed one
+	// is that a busy gateway leaves as it is. A cache keeps it for a short time only.
+	Makeshift bool
 
 	ID           []byte // the request id, empty where no policy made one
 	Target       string // the address of the target that was used last, empty before

@@ -52,6 +52,13 @@ type Revocable interface {
 	Revoked() bool
 }
 
+// TrailingSource is a Source that may have trailers behind its content.
+type TrailingSource interface {
+	Source
+	// Trailers is called after Next has given the last content. nil is for none. The list may be changed.
+	Trailers() *head.List
+}
+
 // ErrWait is given by a Source that has no content now.
 var ErrWait = errors.New("exchange: no content now")
 
@@ -146,6 +153,14 @@ type Sink interface {
 	// and there was no FetchHead, x.Response.Status and x.Reason are the answer that a client would
 	// have had.
 	FetchEnd(x *Exchange, whole bool)
+}
+
+// TrailingSink is a Sink that takes trailers.
+type TrailingSink interface {
+	Sink
+	// FetchTrailers gives the trailers of a response that came whole, as far as they are passed on, before
+	// FetchEnd. The sink copies them.
+	FetchTrailers(*head.List)
 }
 
 // BeginningSink is a Sink that may have the response without an upstream.

@@ -180,10 +180,14 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores
 	s.Table = table
 	s.Routes = make([]proxy.Route, len(cfg.Routes))
 	barred := barredClasses(cfg)
+	outdating, err := outdatingOf(cfg, table, memory)
+	if err != nil { // which config has checked
+		return nil, nil, append(errs, cfg.Cache.Position().Wrong("cache", err.Error()))
+	}
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
 		chain, of, bad := plan{r, table.Names(i), index, stores, memory, g.encoders, g.policyEnv(),
-			barred}.chain(g.kinds)
+			barred, outdating}.chain(g.kinds)
 		made = append(made, of...)
 		for _, b := range bad {
 			errs = append(errs, routeError(cfg, i, b.key, b.err.Error()))

@@ -78,13 +78,7 @@ func cacheOptions(p plan) (o cache.Options, err error) {
 	o = cache.Options{
 		Memory: p.memory, Name: c.StatusName, Wait: int64(c.Wait), Jitter: float64(c.Jitter), Env: p.env,
 		UpstreamName: func(i int) string { return names[i] },
-		Canonical: func(path string) []byte {
-			canonical, _, bad := route.Canonical(nil, []byte(path))
-			if bad != route.OK {
-				return nil
-			}
-			return canonical
-		},
+		Outdating:    p.outdating,
 		Rules: rules.Options{
 			Targeted: c.Targeted, Heuristic: float64(c.Heuristic), HeuristicMax: int64(c.HeuristicMax),
 			Default: int64(c.TTL), Max: int64(c.MaxTTL), IgnoreClients: c.IgnoreClientDirectives,
@@ -102,7 +96,7 @@ func cacheOptions(p plan) (o cache.Options, err error) {
 		o.Early = 1
 	}
 	for status, ttl := range c.Statuses {
-		o.Rules.Statuses = append(o.Rules.Statuses, rules.StatusTTL{Status: status, TTL: int64(ttl)})
+		o.Rules.Statuses = append(o.Rules.Statuses, rules.StatusTTL{Status: status.Code(), TTL: int64(ttl)})
 	}
 	key := keyOptions(&c.Key)
 	key.Added = addedFields(p)
@@ -110,8 +104,44 @@ func cacheOptions(p plan) (o cache.Options, err error) {
 	return o, err
 }
 
-// addedFields are the names of fields that policies behind the cache add to what is forwarded, with
-// values that differ from client to client.
+// outdatingOf says what unsafe requests outdate: what the routes of cfg, which table has, store in memory;
+// nil where that is nothing.
+func outdatingOf(cfg *config.Config, table *route.Table, memory *cache.Memory) (*cache.Outdating, error) {
+	if memory == nil {
+		return nil, nil
+	}
+	o := &cache.Outdating{Memory: memory, Canonical: func(path string) []byte {
+		canonical, _, bad := route.Canonical(nil, []byte(path))
+		if bad != route.OK {
+			return nil
+		}
+		return canonical
+	}}
+	stores := make([]bool, len(cfg.Routes))
+	forms := map[string]bool{}
+	for i := range cfg.Routes {
+		c := cfg.Routes[i].Cache
+		if c == nil {
+			continue
+		}
+		stores[i] = true
+		query := rules.KeyOptions{SortQuery: c.Key.SortQuery, DropQuery: c.Key.DropQuery}
+		if form := fmt.Sprint(query.SortQuery, query.DropQuery); !forms[form] {
+			key, err := rules.NewKey(query)
+			if err != nil {
+				return nil, err
+			}
+			forms[form] = true
+			o.Keys = append(o.Keys, key)
+		}
+	}
+	fits := func(index int) bool { return stores[index] }
+	o.Caches = func(host, path []byte) bool { return table.Any(host, path, fits) }
+	return o, nil
+}
+
+// addedFields are the names of fields that policies behind the cache add to what is forwarded, with values
+// that differ from client to client.
 func addedFields(p plan) []string {
 	names := []string{"x-forwarded-for", strings.ToLower(p.DeadlineHeader)}
 	for _, fields := range []map[string]string{p.RequestHeaders.Set, p.RequestHeaders.Add} {

@@ -236,7 +236,8 @@ func TestResponsesThatVary(t *testing.T) {
 	t.Cleanup(c.CloseIdleConnections)
 	for range 2 {
 		for sent, want := range map[string]string{"": "", "gzip": "gzip",
-			"gzip, br;q=0.5": "br, gzip", "x-mad": ""} {
+			"gzip;q=0.7, br;q=0.5": "gzip, br;q=0.9",
+			"identity, gzip;q=0.1": "", "x-mad": ""} {
 			if _, body, h := request(t, c, "GET", i.url("/v"), "Accept-Encoding", sent); body != want {
 				t.Errorf("%q gives %q, want %q; %s", sent, body, want, h.Get("Cache-Status"))
 			}

@@ -39,6 +39,8 @@ type plan struct {
 	encoders *compress.Encoders
 	env      exchange.Env
 	barred   uint16 // the classes that get no static answer, bit 0 for P0
+	// what unsafe requests outdate; nil where no route has a cache
+	outdating *cache.Outdating
 }
 
 // kind is a kind of policy.
@@ -50,7 +52,8 @@ type kind struct {
 
 // policies are all there are, in the order in which a chain runs them, both for requests and for
 // responses. A policy is made for the routes that name it and nil for all others: a route carries
-// only what it asks for. To add a policy is to add its room, its key to the config's types and its
+// only what it asks for. (A cache is more: where one route has it, the unsafe requests of all outdate
+// what it stores.) To add a policy is to add its room, its key to the config's types and its
 // entry here.
 var policies = []kind{
 	{name: "fallback", series: ladder.Series, make: func(p plan) (any, error) {
@@ -154,7 +157,11 @@ var policies = []kind{
 		return earlyhints.New(earlyhints.Options{Loops: p.env.Loops})
 	}},
 	{name: "cache", series: cache.Series, make: func(p plan) (any, error) {
-		if p.Cache == nil {
+		switch {
+		case p.Cache != nil:
+		case p.outdating != nil && (p.Upstream != "" || p.Split != nil):
+			return cache.NewOutdater(p.outdating, p.env.Loops), nil
+		default:
 			return nil, nil
 		}
 		o, err := cacheOptions(p)

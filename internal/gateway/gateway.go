@@ -157,9 +157,8 @@ func start(o Options) (g *Gateway, err error) {
 	if g.limit, err = descriptors(o.Host); err != nil {
 		return nil, err
 	}
-	g.log.Info("descriptors", "allowed", g.limit.allowed, "clients", g.limit.clients, "kept_back",
-		g.limit.allowed-g.limit.clients)
-	g.shared.MaxClients.Store(int64(g.limit.clients))
+	g.log.Info("descriptors", "allowed", g.limit.allowed, "clients", g.limit.clients,
+		"kept_back", g.limit.allowed-g.limit.clients)
 	if !g.simulated() {
 		debug.SetGCPercent(gcPercent)
 	}

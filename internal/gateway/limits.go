@@ -5,14 +5,16 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+
+	"plimsoll/internal/config"
 )
 
 // descriptorLimit is how many descriptors the process may open, and how many of them clients may
 // have.
 type descriptorLimit struct{ allowed, clients int }
 
-// Descriptors kept back from clients: upstream connections, listeners, files, health checks. An
-// eighth, and never fewer than minReserve.
+// Descriptors kept back from clients: upstream connections, listeners, health checks. An eighth, and never
+// fewer than minReserve. Files that stay open come out of the clients' share (clientsBeside).
 const (
 	reserveShare   = 8
 	minReserve     = 64
@@ -49,6 +51,30 @@ func raiseDescriptorLimit() (descriptorLimit, error) {
 
 func limitOf(allowed int) descriptorLimit {
 	return descriptorLimit{allowed: allowed, clients: allowed - max(minReserve, allowed/reserveShare)}
+}
+
+// clientsBeside is how many descriptors clients may have where so many files may stay open. At least half of
+// their share is left to clients; enough says that this was not needed.
+func (d descriptorLimit) clientsBeside(files int) (clients int, enough bool) {
+	least := d.clients / 2
+	return max(d.clients-files, least), d.clients-files >= least
+}
+
+// boundClients sets how many descriptors clients may have under cfg.
+func (g *Gateway) boundClients(cfg *config.Config) {
+	files := 0
+	for i := range cfg.Routes {
+		if f := cfg.Routes[i].Files; f != nil {
+			files += f.OpenFiles
+		}
+	}
+	clients, enough := g.limit.clientsBeside(files)
+	g.shared.MaxClients.Store(int64(clients))
+	if !enough {
+		g.log.Warn("files may take more descriptors than clients can spare, and opening them may fail: "+
+			"lower open_files, or raise the limit of descriptors (LimitNOFILE= of systemd)",
+			"open_files", files, "allowed", g.limit.allowed, "clients", clients)
+	}
 }
 
 // usage is how many descriptors are open and how many may be.

@@ -118,6 +118,7 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	inheritPolicies(c.policies, g.policies)
 	followMemory(c.memory, g.cached)
 	g.declareClasses(c.config)
+	g.boundClients(c.config)
 	g.encoders.SetMemory(int64(c.config.CompressMemory))
 	c.snapshot.Gone = closeWhenGone(c.policies, len(g.workers))
 	for i, w := range g.workers {

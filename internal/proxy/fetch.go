@@ -155,7 +155,13 @@ func (st *fetchStream) send(f *flow, buf []byte, from, to int, parts parts) erro
 			st.w.loop.SetTimer(&f.pace, f, st.w.loop.Now()+f.route.StreamTimeout/stalledShare)
 		}
 	}
-	st.whole = parts&withEnd != 0
+	if st.whole = parts&withEnd != 0; st.whole {
+		if sink, ok := st.sink.(exchange.TrailingSink); ok {
+			if l := f.responseTrailers(); l != nil {
+				sink.FetchTrailers(l)
+			}
+		}
+	}
 	return nil
 }
 

@@ -63,7 +63,7 @@ func (f *flow) trailersBehind() *head.List {
 		return f.call.own
 	}
 	if f.up == nil {
-		return nil
+		return f.sourceTrailers()
 	}
 	l := f.up.trailers()
 	if l != nil {
@@ -71,6 +71,23 @@ func (f *flow) trailersBehind() *head.List {
 			f.call.takeStatus(l)
 		}
 		http1.StripNamed(l, f.downOptions)
+		f.route.Chain.ResponseRemoved.Remove(l)
+		if f.Encoder != nil {
+			staleTrailers.Remove(l)
+		}
+	}
+	return l
+}
+
+// sourceTrailers is the trailers of an answer whose content comes from a source, or nil. Those of one
+// connection went when they came.
+func (f *flow) sourceTrailers() *head.List {
+	source, ok := f.Source.(exchange.TrailingSource)
+	if !ok {
+		return nil
+	}
+	l := source.Trailers()
+	if l != nil {
 		f.route.Chain.ResponseRemoved.Remove(l)
 		if f.Encoder != nil {
 			staleTrailers.Remove(l)

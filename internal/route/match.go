@@ -83,6 +83,17 @@ func (t *Table) Allowed(req *head.Request, host, path []byte) []string {
 	return slices.Compact(s.allowed)
 }
 
+// Any says whether fits holds for a rule whose host and path match, whatever its method and its
+// conditions say.
+func (t *Table) Any(host, path []byte, fits func(index int) bool) bool {
+	var m Match
+	s := search{t: t, req: &anyRequest, path: path, m: &m, fits: fits}
+	s.run(host)
+	return s.entry != nil
+}
+
+var anyRequest head.Request // of no method and without fields
+
 // search is one request's way through the trees.
 type search struct {
 	t       *Table
@@ -95,6 +106,7 @@ type search struct {
 	isHead  bool
 	other   bool // something was passed by for its method alone
 	collect bool
+	fits    func(index int) bool // nil for Match: chooses in the place of methods and conditions
 }
 
 // run tries the groups for a host, the most specific first.
@@ -233,6 +245,13 @@ func (s *search) take(leaf uint32) bool {
 	entries := s.t.entries[l.from:l.to]
 	for i := range entries {
 		e := &entries[i]
+		if s.fits != nil {
+			if s.fits(e.index) {
+				s.entry = e
+				return true
+			}
+			continue
+		}
 		if e.method == "" || string(s.req.Method) == e.method || s.isHead && e.method == "GET" {
 			if e.holds(s.req) {
 				s.entry = e

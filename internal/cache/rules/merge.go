@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"bytes"
 	"slices"
 	"strings"
 
@@ -49,7 +50,7 @@ func (o *Options) Freshen(
 	return v.stored, block, MayStore
 }
 
-// agrees says whether a 304, or the answer to HEAD, is about the stored response: its validators
+// agrees says whether a 304 is about the stored response: its validators
 // are. One without validators is taken for it too, although RFC 9111 would have that only where what
 // is stored has none either: many origins leave them out, and it answers what they were asked.
 func agrees(old *Stored, block []byte, fields *head.List, wall int64) bool {
@@ -127,27 +128,60 @@ func fixed(f *head.Field) bool {
 	return false
 }
 
-// HeadUpdate is what the answer to HEAD does to a stored response (RFC 9111, section 4.3.5).
-type HeadUpdate uint8
-
-// What it may do.
-const (
-	HeadSaysNothing HeadUpdate = iota // the answer is an error: it is about nothing stored
-	HeadFreshens                      // Freshen may take the answer in as it does a 304
-	// what is stored is no longer what the origin has: it is stale from now on
-	HeadOutdates
-)
-
-// JudgeHead says what the answer to a HEAD that went to the origin does to the stored response that
-// GET would have been answered with.
-func JudgeHead(old *Stored, block []byte, answer *head.Response, wall int64) HeadUpdate {
-	switch {
-	case answer.Status >= 500 || answer.Status < 200:
-		return HeadSaysNothing
-	case answer.Status != old.Status || answer.Length > 0 && old.Length >= 0 && answer.Length != old.Length:
-		return HeadOutdates
-	case !agrees(old, block, &answer.Fields, wall):
-		return HeadOutdates
+// HeadOutdates says whether the answer to a HEAD that went to the origin shows that a stored response
+// is no longer what GET would get (RFC 9111, section 4.3.5). Only answers count that GET would have got
+// alike: not failures, not those to conditions, not those to who may not ask.
+//
+// An answer that agrees does not freshen what is stored, although it might: policies in front of the
+// cache have changed its fields already, and many servers answer HEAD without looking.
+func HeadOutdates(old *Stored, block []byte, answer *head.Response, wall int64) bool {
+	switch answer.Status {
+	case 404, 410:
+		return old.Status != answer.Status
+	case 200:
+	default:
+		return false
 	}
-	return HeadFreshens
+	if old.Status != 200 {
+		return true
+	}
+	var stored head.List
+	Fields(&stored, block)
+	was, now := described(&stored), described(&answer.Fields)
+	modified, dated := head.ParseDate(now.modified, wall)
+	switch {
+	case dated && old.LastModified != none && modified != old.LastModified:
+		return true
+	case !bytes.Equal(was.coding, now.coding):
+		return false // the same in another form, whose tag and length are its own
+	case head.IsTag(was.tag) && head.IsTag(now.tag) && !head.WeakEqual(was.tag, now.tag):
+		return true
+	}
+	length, ok := parseLength(now.length)
+	return ok && old.Length >= 0 && length != old.Length
+}
+
+// description is the fields that tell one content from another.
+type description struct{ tag, modified, length, coding []byte }
+
+func described(fields *head.List) (d description) {
+	eachNamed(fields, "etag", func(value []byte) { d.tag = value })
+	eachNamed(fields, "last-modified", func(value []byte) { d.modified = value })
+	eachNamed(fields, "content-length", func(value []byte) { d.length = value })
+	eachNamed(fields, "content-encoding", func(value []byte) { d.coding = value })
+	return d
+}
+
+// parseLength reads Content-Length.
+func parseLength(value []byte) (n int64, ok bool) {
+	if len(value) == 0 || len(value) > 18 {
+		return 0, false
+	}
+	for _, c := range value {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n, true
 }

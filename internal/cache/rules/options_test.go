@@ -193,24 +193,37 @@ func TestAClockThatIsSetChangesNothing(t *testing.T) {
 
 func TestWhatHeadSays(t *testing.T) {
 	o := new(rules.Options)
-	s, block := storedText(t, o, header{{"ETag", `"a"`}})
+	s, block := storedText(t, o, header{{"ETag", `"a"`}, {"Last-Modified", "Thu, 01 Jan 1970 00:00:10 GMT"}})
+	weak, weakBlock := storedText(t, o, header{{"ETag", `W/"a"`}, {"Content-Encoding", "gzip"}})
 	for _, c := range []struct {
 		status int
-		length int64
 		p      header
-		want   rules.HeadUpdate
+		want   bool
 	}{
-		{200, 10, header{{"ETag", `"a"`}}, rules.HeadFreshens},
-		{200, head.Unknown, nil, rules.HeadFreshens},
-		{200, 11, header{{"ETag", `"a"`}}, rules.HeadOutdates},
-		{200, 10, header{{"ETag", `"b"`}}, rules.HeadOutdates},
-		{404, 10, nil, rules.HeadOutdates},
-		{503, 10, nil, rules.HeadSaysNothing},
+		{200, header{{"ETag", `"a"`}, {"Content-Length", "10"}}, false},
+		{200, nil, false},
+		{200, header{{"ETag", `"a"`}, {"Content-Length", "11"}}, true},
+		{200, header{{"ETag", `"b"`}}, true},
+		{200, header{{"ETag", `b`}}, false},
+		{200, header{{"Last-Modified", "Thu, 01 Jan 1970 00:00:11 GMT"}}, true},
+		{200, header{{"Content-Length", "99999999999999999999"}}, false},
+		{200, header{{"ETag", `"b"`}, {"Content-Encoding", "br"}, {"Content-Length", "4"}}, false},
+		{404, nil, true},
+		{410, nil, true},
+		{304, nil, false}, // to a condition of the client's
+		{412, nil, false},
+		{401, nil, false},
+		{503, nil, false},
 	} {
-		if got := rules.JudgeHead(&s, block, &head.Response{Status: c.status, Length: c.length,
+		if got := rules.HeadOutdates(&s, block, &head.Response{Status: c.status,
 			Fields: c.p.list()}, 0); got != c.want {
-			t.Errorf("%+v: %d", c, got)
+			t.Errorf("%+v: %v", c, got)
 		}
+	}
+	// Compressed on its way into the cache.
+	if rules.HeadOutdates(&weak, weakBlock, &head.Response{Status: 200, Fields: header{{"ETag", `"a"`},
+		{"Content-Length", "500"}}.list()}, 0) {
+		t.Error("what is not compressed outdates what is")
 	}
 }
 

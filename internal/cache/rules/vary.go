@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"bytes"
 	"slices"
 	"strings"
 	"unsafe"
@@ -103,6 +102,9 @@ func (k *Key) appendValue(dst []byte, name string, fields *head.List) (with []by
 	}
 	switch name {
 	case "accept-encoding":
+		if forbidsTransform(fields) {
+			return dst[:start], true
+		}
 		return k.normalEncodings(dst, start), true
 	case "accept-language":
 		return normalList(dst, start, true), true
@@ -143,58 +145,6 @@ func normalList(b []byte, start int, lower bool) []byte {
 }
 
 func isSeparator(c byte) bool { return c == ',' || c == ';' || c == '=' }
-
-// normalEncodings rewrites Accept-Encoding as the known codings that it accepts, sorted, without
-// weights: who accepts two gets either. Nothing acceptable gives an empty value, which asks for no
-// coding. "identity;q=0" counts for nothing: there is nothing else for such a client where the
-// origin does not encode.
-func (k *Key) normalEncodings(b []byte, start int) []byte {
-	value := b[start:]
-	codings := k.encodings
-	if codings == nil {
-		codings = defaultEncodings
-	}
-	var accepted uint64
-	for i, coding := range codings {
-		if i < 64 && accepts(value, coding) {
-			accepted |= 1 << i
-		}
-	}
-	b = b[:start]
-	for i, coding := range codings {
-		if i < 64 && accepted&(1<<i) != 0 {
-			if len(b) > start {
-				b = append(b, ", "...)
-			}
-			b = append(b, coding...)
-		}
-	}
-	return b
-}
-
-// accepts says whether a value of Accept-Encoding takes a coding (RFC 9110, section 12.5.3).
-func accepts(value []byte, coding string) bool {
-	star, named, takes := false, false, false
-	for len(value) > 0 {
-		var member []byte
-		member, value = nextMember(value)
-		name, weight, _ := bytes.Cut(member, []byte(";"))
-		name = trim(name)
-		said, ok := head.Weight(weight)
-		positive := said > 0
-		switch {
-		case !ok: // malformed: it says nothing
-		case is(name, coding), coding == "gzip" && is(name, "x-gzip"):
-			named, takes = true, takes || positive
-		case string(name) == "*":
-			star = positive
-		}
-	}
-	if named {
-		return takes
-	}
-	return star
-}
 
 // unsafeString views bytes as a string for a call that keeps neither.
 func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -51,6 +51,10 @@ type Entry struct {
 	// Second says that it came from a second tier of the cache, and not from the origin.
 	Second bool
 
+	// Makeshift says that the response could have been better: it is to be fetched whole the next time, and
+	// not revalidated.
+	Makeshift bool
+
 	key, block, vary []byte
 	head             *content // has key, block and vary
 	body             *content // the same, but for one whose head was renewed; nil for a marker
@@ -82,6 +86,9 @@ func (e *Entry) Tagged() bool { return e.tagged }
 
 // Soft says whether the entry was purged softly: it counts as stale.
 func (e *Entry) Soft() bool { return e.soft.Load() }
+
+// Outdate makes the entry stale, as a soft purge does.
+func (e *Entry) Outdate() { e.soft.Store(true) }
 
 // Refresh says whether the caller is the one that may refresh the entry in the background: nobody
 // else does, until it has called RefreshOver or the entry is replaced.

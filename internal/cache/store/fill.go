@@ -94,31 +94,39 @@ func (f *Fill) Refuse() { f.end(Private) }
 // Head says what answers: the key it is stored under, which may be another than the fill's when the
 // answer varies, its fields, and how long its body is, head.Unknown for not known. uri is the part
 // of the key that all answers for the URI have, tags are the words of Surrogate-Key. Readers see the
-// head from here on. An error ends the fill as Refuse does.
+// head from here on. A body that is too long to be stored passes through a window from its begin. An
+// error ends the fill as Refuse does.
 func (f *Fill) Head(h *Head) error {
 	if f.entry != nil || f.over() {
 		return ErrOver
 	}
 	s := f.store
-	if h.Meta.Length > s.maxObject || len(h.Tags) > MaxTags {
+	if len(h.Tags) > MaxTags {
 		f.end(Private)
 		s.stats.tooLarge.Add(1)
 		return ErrNoRoom
 	}
 	f.declared = h.Meta.Length
 	f.limit = s.maxObject
-	e, err := s.newEntry(h, max(h.Meta.Length, 0))
+	long, kept := f.declared > f.limit, max(f.declared, 0)
+	if long {
+		kept = 0
+	}
+	e, err := s.newEntry(h, kept)
 	if err != nil {
 		f.end(Private)
 		return err
 	}
-	e.born, e.Cost = f.born, h.Cost
+	e.born, e.Cost, e.Makeshift = f.born, h.Cost, h.Makeshift
 	e.soft.Store(f.soft.Load())
+	if long {
+		f.pass()
+	}
 	f.mu.Lock()
 	f.entry, f.content, f.phase = e, e.head, Filling
 	armed := f.disarm()
 	f.mu.Unlock()
-	if !bytes.Equal(h.Key, f.key) {
+	if !long && !bytes.Equal(h.Key, f.key) {
 		s.alias(f, bytes.Clone(h.Key)) // the entry's own may go first
 	}
 	wake(armed)
@@ -360,4 +368,6 @@ type Head struct {
 	Tags  [][]byte
 	Meta  rules.Stored
 	Cost  int64 // nanoseconds
+	// Makeshift is Entry.Makeshift.
+	Makeshift bool
 }

@@ -112,6 +112,14 @@ func (r *Reader) Advance(n int) {
 	}
 }
 
+// Passes says whether the body passes through a window and is not stored.
+func (r *Reader) Passes() bool {
+	f := r.fill
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.overflow
+}
+
 // Why is what the filler said when it failed, 0 where it has not.
 func (r *Reader) Why() uint32 {
 	f := r.fill

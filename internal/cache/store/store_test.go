@@ -146,6 +146,62 @@ func TestAShortOrLongBodyIsNeverStored(t *testing.T) {
 	}
 }
 
+// A body that says it is too long to be stored is shared by all who wait, and by nobody after its head.
+func TestABodyThatSaysItIsTooLongIsSharedAsItComes(t *testing.T) {
+	s := open(t, store.Options{Bytes: 4 << 20, MaxObject: 1000})
+	f, _ := s.Begin([]byte("k"), []byte("k"))
+	var bells [2]bell
+	var readers [2]store.Reader
+	for i := range readers {
+		if !f.Join(&readers[i], &bells[i]) {
+			t.Fatal("cannot join")
+		}
+		readers[i].Head()
+	}
+	body := bytes.Repeat([]byte("0123456789"), 20_000)
+	h := store.Head{Key: []byte("k"), URI: []byte("k"), Block: []byte("block")}
+	h.Meta.Length = int64(len(body))
+	if err := f.Head(&h); err != nil || !f.Passes() {
+		t.Fatalf("%v, passes: %v", err, f.Passes())
+	}
+	next, filler := s.Begin([]byte("k"), []byte("k"))
+	if !filler {
+		t.Error("who comes after the head waits for what passes")
+	}
+	next.Fail(0)
+	got := make([][]byte, len(readers))
+	for rest := body; len(rest) > 0; rest = rest[min(len(rest), 30_000):] {
+		if _, err := f.Append(rest[:min(len(rest), 30_000)]); err != nil {
+			t.Fatal(err)
+		}
+		for i := range readers {
+			for {
+				parts, _ := readers[i].Peek(make([][]byte, 0, 1))
+				if len(parts) == 0 {
+					break
+				}
+				got[i] = append(got[i], parts[0]...)
+				readers[i].Advance(len(parts[0]))
+			}
+		}
+	}
+	if err := f.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range readers {
+		if !bytes.Equal(got[i], body) || !readers[i].Passes() {
+			t.Errorf("reader %d has %d bytes of %d", i, len(got[i]), len(body))
+		}
+		readers[i].Close()
+	}
+	if s.Lookup([]byte("k")) != nil {
+		t.Error("it is stored")
+	}
+	if st := s.Stats(); st.Live != 0 || st.Fills != 0 || st.TooLarge != 1 {
+		t.Errorf("left behind: %+v", st)
+	}
+}
+
 func TestARefusedAnswerSendsWaitersOnTheirOwn(t *testing.T) {
 	s := open(t, store.Options{Bytes: 4 << 20})
 	f, _ := s.Begin([]byte("k"), []byte("k"))

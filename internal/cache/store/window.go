@@ -14,6 +14,9 @@ func (f *Fill) pass() {
 	f.store.stats.tooLarge.Add(1)
 }
 
+// Passes says whether the body passes through a window and is not stored. For the filler.
+func (f *Fill) Passes() bool { return f.overflow }
+
 // Feeder names who is woken when there is room again after Append was full.
 func (f *Fill) Feeder(w Waker) {
 	f.mu.Lock()

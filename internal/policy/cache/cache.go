@@ -7,8 +7,9 @@
 //	wait.go     a request waits for a fetch, and reads its body as it comes
 //	fetch.go    a fetch: what the upstream answers is stored, or given to one client alone
 //	lone.go     a response on its way to that client
+//	failure.go  what those who wait are told of a fetch that failed
 //	second.go   a fetch's business with the second tier, which is the room tier
-//	outdate.go  what unsafe methods outdate; what a response that passed says of the cache
+//	outdate.go  what unsafe methods and HEAD outdate; what a response that passed says of the cache
 //	metrics.go  counters
 //
 // A miss begins a fetch (exchange.Fetch), an exchange without a client, and the request waits for it
@@ -44,6 +45,12 @@ var (
 		Label: "only_if_cached", Fault: exchange.ClientFault,
 		Text: "you want a stored answer, and there is none", GRPC: grpc.Unavailable,
 	})
+	// FetchLimited: the service answered the request of another client for the same thing with 429.
+	FetchLimited = exchange.DeclareReason(exchange.ReasonInfo{
+		Label: "fetch_limited", Fault: exchange.UpstreamFault,
+		Text: "the service takes no more requests now, as it said to another one for the same",
+		GRPC: grpc.Unavailable,
+	})
 	// FetchFailed: the service failed the request of another client for the same thing.
 	FetchFailed = exchange.DeclareReason(exchange.ReasonInfo{
 		Label: "fetch_failed", Fault: exchange.UpstreamFault,
@@ -73,8 +80,8 @@ type Options struct {
 	Early float64
 	// UpstreamName gives the name of an upstream by its index.
 	UpstreamName func(index int) string
-	// Canonical is the path that is matched for one that a response names, nil for none.
-	Canonical func(path string) []byte
+	// Outdating is what unsafe requests outdate.
+	Outdating *Outdating
 	Env       exchange.Env
 }
 
@@ -206,6 +213,7 @@ func (p *Policy) look(x *exchange.Exchange, w *part, again int) exchange.PolicyV
 		w.count(&w.refused)
 		return x.Refuse(504, OnlyIfCached)
 	case rules.Pass:
+		p.noteHead(x, &a)
 		a.release()
 		return p.pass(x, w, d.Why)
 	}

@@ -30,7 +30,8 @@ type fetch struct {
 	request head.Request // as it goes to the policies behind this one, and then to the upstream
 	primary []byte       // the primary key, and the part of it that is the URI's
 	uri     []byte
-	stale   *store.Entry // held: what is revalidated, nil for nothing
+	stale   *store.Entry // held: what is to be replaced, nil for nothing
+	asks    bool         // whether stale is still good: its validators are sent
 	refresh bool         // in the background, by Entry.Refresh of stale
 	second  *second      // what the second tier is asked for; nil where it is not
 	owner   *waiter      // the request that began it; nil for a refresh
@@ -62,7 +63,9 @@ func (p *Policy) newFetch(x *exchange.Exchange, w *part, a *asked, fill *store.F
 	var block []byte
 	if f.stale = a.found; f.stale != nil {
 		f.stale.Hold()
-		s, block = &f.stale.Meta, f.stale.Block()
+		if f.asks = !f.stale.Makeshift; f.asks {
+			s, block = &f.stale.Meta, f.stale.Block()
+		}
 	}
 	p.o.Rules.Forward(&f.request.Fields, make([]byte, 0, 256), &a.Request, s, block)
 	f.request.Fields = ownFields(&f.request.Fields)
@@ -120,7 +123,7 @@ func (f *fetch) FetchHead(x *exchange.Exchange) {
 	f.begun = true
 	f.part.count(&f.part.fetches)
 	at := rules.Times{Sent: f.began, Received: instant(x)}
-	if f.stale != nil {
+	if f.asks {
 		f.revalidated = status
 		if status == 304 {
 			f.renew(x, at)
@@ -129,10 +132,10 @@ func (f *fetch) FetchHead(x *exchange.Exchange) {
 	}
 	switch {
 	case status == 304: // nobody asked for that
-		f.giveUp(502<<8 | uint32(exchange.UpstreamBad))
+		f.giveUp(failure{status: 502, reason: exchange.UpstreamBad})
 		return
 	case rules.Failing(status) && f.stale != nil && (f.owner == nil || f.owner.ifError):
-		f.giveUp(uint32(status) << 8)
+		f.giveUp(failure{status: status})
 		return
 	}
 	var r rules.Request
@@ -143,7 +146,7 @@ func (f *fetch) FetchHead(x *exchange.Exchange) {
 	}
 	switch {
 	case why == rules.MayStore:
-	case rules.Failing(status) && !p.o.Rules.Personal(&r):
+	case shares(status) && !p.o.Rules.Personal(&r):
 		f.failing(x, why)
 	default:
 		f.private(x, why)
@@ -157,7 +160,7 @@ func (f *fetch) FetchHead(x *exchange.Exchange) {
 func (f *fetch) failing(x *exchange.Exchange, why rules.Reason) {
 	f.part.count(&f.part.notStored[why])
 	f.takeLone(x, why)
-	f.why = uint32(x.Response.Status)<<8 | uint32(FetchFailed)
+	f.why = failureFrom(x).word()
 	f.second.unlock()
 	f.fill.Fail(f.why)
 }
@@ -190,7 +193,7 @@ func (f *fetch) renew(x *exchange.Exchange, at rules.Times) {
 	// It is about something else, or says that what is stored is no longer to be.
 	p.o.Memory.Remove(f.stale.Key())
 	w.count(&w.notStored[why])
-	f.giveUp(0)
+	f.giveUp(failure{})
 }
 
 // store begins to store the response.
@@ -198,6 +201,9 @@ func (f *fetch) store(x *exchange.Exchange, stored *rules.Stored, at rules.Times
 	p, w, fields := f.p, f.part, &x.Response.Fields
 	o := &p.o.Rules
 	stored.Jitter(p.o.Jitter, p.random())
+	if x.Makeshift {
+		stored.Lifetime = min(stored.Lifetime, stored.InitialAge+makeshiftFor)
+	}
 	block, ok := o.AppendBlock(w.block[:0], stored, fields)
 	w.block = block
 	if !ok {
@@ -218,15 +224,29 @@ func (f *fetch) store(x *exchange.Exchange, stored *rules.Stored, at rules.Times
 		f.second.varies(names)
 	}
 	h := store.Head{Key: key, URI: f.uri, Block: block, Meta: *stored, Tags: tagsOf(fields),
-		Cost: at.Received.Mono - at.Sent.Mono}
+		Cost: at.Received.Mono - at.Sent.Mono, Makeshift: x.Makeshift}
 	if f.fill.Head(&h) != nil {
 		return rules.NotKept
 	}
-	f.second.head(&h)
 	f.fill.Feeder(x.Waker())
+	switch {
+	case f.fill.Passes():
+		w.count(&w.notStored[rules.NotKept])
+		f.second.unlock()
+		if f.stale != nil {
+			p.o.Memory.Remove(f.stale.Key()) // it is not what the origin answers any more
+		}
+		return rules.MayStore
+	case !x.Makeshift:
+		f.second.head(&h)
+	}
 	w.count(&w.stored)
 	return rules.MayStore
 }
+
+// makeshiftFor is for how long a response that could have been better is fresh at most. What is compressed
+// is asked for again when the loop may have time for it; what is not, takes more of everybody's network.
+const makeshiftFor = 10e9
 
 // mergeVary is the union of names with those by which what is stored varies.
 func (f *fetch) mergeVary(names []byte) ([]byte, bool) {
@@ -275,11 +295,10 @@ func (f *fetch) private(x *exchange.Exchange, why rules.Reason) {
 	f.fill.Refuse()
 }
 
-// giveUp ends the fill, and has the body, if there is any, read and ignored. why is what those who
-// wait are to be told, a status and a reason; 0 for nothing.
-func (f *fetch) giveUp(why uint32) {
-	f.why, f.ignored = why, 0
-	f.fill.Fail(why)
+// giveUp ends the fill, and has the body, if there is any, read and ignored.
+func (f *fetch) giveUp(why failure) {
+	f.why, f.ignored = why.word(), 0
+	f.fill.Fail(f.why)
 }
 
 // FetchBody implements exchange.Sink.
@@ -296,8 +315,17 @@ func (f *fetch) FetchBody(content []byte) (full bool, err error) {
 	return f.fill.Append(content)
 }
 
-// FetchStalled implements exchange.Sink: those who hold up others are given up. A response for one
-// client alone holds up nobody, and how slow that may be is the data plane's to judge.
+// FetchTrailers implements exchange.TrailingSink. Those of what is stored are not kept: whoever comes later
+// could not have them.
+func (f *fetch) FetchTrailers(l *head.List) {
+	if f.lone != nil {
+		own := ownFields(l)
+		f.lone.trailers = &own
+	}
+}
+
+// FetchStalled implements exchange.Sink: those who hold up others are given up. A response for one client
+// alone holds up nobody, and how slow that may be is the data plane's to judge.
 func (f *fetch) FetchStalled() {
 	if f.lone == nil {
 		f.fill.Overtake()
@@ -311,7 +339,7 @@ func (f *fetch) FetchEnd(x *exchange.Exchange, whole bool) {
 		if f.begun { // that is the response's, which is not whole
 			status = 502
 		}
-		f.why = uint32(status)<<8 | uint32(x.Reason)
+		f.why = failure{status: status, reason: x.Reason}.word()
 		f.part.count(&f.part.failed)
 	}
 	f.end(whole)

@@ -19,6 +19,8 @@ type lone struct {
 	length int64
 	fields head.List
 
+	trailers *head.List // nil for none
+
 	body   []byte // not yet given
 	at     int    // where in it the next is
 	full   bool
@@ -34,7 +36,9 @@ type lone struct {
 func newLone(x *exchange.Exchange, client exchange.Waker, why rules.Reason) *lone {
 	l := &lone{why: why, status: x.Response.Status, length: x.Response.Length,
 		fields: ownFields(&x.Response.Fields), client: client, feeder: x.Waker()}
-	l.fields.RemoveID(head.Trailer) // no trailers go this way
+	if l.length != head.Unknown {
+		l.fields.RemoveID(head.Trailer) // there are none behind such a body
+	}
 	return l
 }
 
@@ -56,6 +60,9 @@ func (l *lone) append(content []byte) (full bool, err error) {
 	l.client.Wake()
 	return l.full, nil
 }
+
+// Trailers implements exchange.TrailingSource.
+func (l *lone) Trailers() *head.List { return l.trailers }
 
 // end says that the body is over.
 func (l *lone) end(whole bool) {

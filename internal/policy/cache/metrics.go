@@ -10,7 +10,7 @@ import (
 // counters are what one loop counts. Its words are written by that loop alone and read by anybody.
 type counters struct {
 	fresh, second, early, coalesced, revalidated, fetches, failed, stored atomic.Uint64
-	refused, late, tooMany, invalidated, ages                             atomic.Uint64
+	refused, late, tooMany, invalidated, ages, shared                     atomic.Uint64
 
 	missed, passed, stale, notStored [rules.Reasons]atomic.Uint64
 }
@@ -26,6 +26,7 @@ const (
 	seriesStored
 	seriesInvalidated
 	seriesAge
+	seriesSaved
 )
 
 // Series are the metrics of a route's cache.
@@ -46,9 +47,12 @@ var Series = []exchange.Series{
 	seriesStored: {Name: "cache_responses_total",
 		Help: "Responses to fetches: stored, or why not.", Labels: []string{"result", "reason"}},
 	seriesInvalidated: {Name: "cache_invalidations_total",
-		Help: "Unsafe requests whose success outdated what was stored for their URI."},
+		Help: "Requests whose answer outdated what was stored: unsafe ones, and HEAD."},
 	seriesAge: {Name: "cache_served_age_seconds_total",
 		Help: "The ages of all answers from the cache, added up."},
+	seriesSaved: {Name: "cache_saved_total",
+		Help: "Requests that were answered without one to the upstream of their own: from what is stored, " +
+			"or by the fetch of another one."},
 }
 
 // Metrics implements exchange.Metered.
@@ -63,8 +67,14 @@ func (p *Policy) Metrics(emit func(series int, value float64, labels ...string))
 	emit(seriesRequests, sum(func(w *part) *atomic.Uint64 { return &w.fresh }), "hit", "fresh")
 	emit(seriesRequests, sum(func(w *part) *atomic.Uint64 { return &w.second }), "hit", "redis")
 	emit(seriesRequests, sum(func(w *part) *atomic.Uint64 { return &w.refused }), "refused", "only-if-cached")
+	saved := sum(func(w *part) *atomic.Uint64 { return &w.fresh }) +
+		sum(func(w *part) *atomic.Uint64 { return &w.second }) +
+		sum(func(w *part) *atomic.Uint64 { return &w.shared })
 	for why := rules.Reason(1); why < rules.Reasons; why++ {
 		if n := sum(func(w *part) *atomic.Uint64 { return &w.stale[why] }); n > 0 {
+			if why != rules.Failed { // which the upstream was asked for
+				saved += n
+			}
 			emit(seriesRequests, n, "stale", why.Label())
 		}
 		if n := sum(func(w *part) *atomic.Uint64 { return &w.missed[why] }); n > 0 {
@@ -86,5 +96,6 @@ func (p *Policy) Metrics(emit func(series int, value float64, labels ...string))
 	emit(seriesFetches, sum(func(w *part) *atomic.Uint64 { return &w.tooMany }), "refused")
 	emit(seriesFetches, sum(func(w *part) *atomic.Uint64 { return &w.early }), "early")
 	emit(seriesInvalidated, sum(func(w *part) *atomic.Uint64 { return &w.invalidated }))
+	emit(seriesSaved, saved)
 	emit(seriesAge, sum(func(w *part) *atomic.Uint64 { return &w.ages })/1e3)
 }

@@ -17,7 +17,7 @@ func (p *Policy) URI(u *url.URL) ([]byte, error) {
 	if path == "" {
 		path = "/"
 	}
-	canonical := p.o.Canonical(path)
+	canonical := p.o.Outdating.Canonical(path)
 	if canonical == nil {
 		return nil, fmt.Errorf("the path %q has no canonical form, so nothing can be stored for it", path)
 	}

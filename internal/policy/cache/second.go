@@ -202,7 +202,7 @@ func (s *second) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
 	}
 	// Others find it, too, should the upstream fail.
 	f.fill.Offer(e)
-	f.stale = e
+	f.stale, f.asks = e, true
 	if f.owner != nil && !f.owner.closed {
 		e.Hold()
 		f.owner.stale, f.owner.ifError = e, b.ifError

@@ -101,7 +101,7 @@ func (w *waiter) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
 	case store.Private:
 		return w.leave(x, noteWaited)
 	case store.Broken:
-		return w.failed(x, w.reader.Why())
+		return w.failed(x, failureOf(w.reader.Why()))
 	}
 	var a asked
 	a.Read(x.Request)
@@ -145,14 +145,18 @@ func (w *waiter) serve(x *exchange.Exchange, r *rules.Request, e *store.Entry) e
 	x.AnswerFrom(reply.Status, Stored, reply.Length, w)
 	report := rules.Report{Why: w.why, Stored: true, Collapsed: w.mine == nil,
 		TTL: e.Meta.TTL(now.Mono), HasTTL: true}
+	if w.reader.Passes() {
+		report.Stored, report.NotStored = false, rules.NotKept
+	}
 	switch {
 	case e.Second:
 		report.Hit, report.Second, report.Why = true, true, rules.NoReason
 		w.part.count(&w.part.second)
 	case w.mine != nil:
 		report.Status = w.mine.revalidated
-		fallthrough
+		w.part.count(&w.part.missed[w.why])
 	default:
+		w.part.count(&w.part.shared)
 		w.part.count(&w.part.missed[w.why])
 	}
 	p.fill(x, w.part, e, &reply, length, &report, now)
@@ -200,25 +204,25 @@ func (w *waiter) late(x *exchange.Exchange) exchange.PolicyVerdict {
 
 // failed answers when the fetch has failed: with what is stale, or else as that failed. Were all who
 // wait to go on their own, a service in trouble would get as many requests at once.
-func (w *waiter) failed(x *exchange.Exchange, why uint32) exchange.PolicyVerdict {
-	status, reason := int(why>>8), exchange.Reason(why&0xff)
+func (w *waiter) failed(x *exchange.Exchange, why failure) exchange.PolicyVerdict {
+	protects := why.reason.Fault() == exchange.ProtectionFault
 	if w.stale == nil && w.p.o.Memory.Tier() != nil {
 		w.findStale(x)
 	}
 	if w.stale != nil {
-		if w.ifError {
+		if w.ifError && rules.Failing(why.status) && why.reason != FetchLimited {
 			return w.serveStale(x, rules.Failed)
 		}
-		if reason.Fault() == exchange.ProtectionFault && w.spares(x) {
+		if (protects || why.reason == FetchLimited) && w.spares(x) {
 			return w.serveStale(x, rules.Pressure)
 		}
 	}
-	if reason == exchange.NoReason {
+	if why.reason == exchange.NoReason {
 		return w.lookAgain(x)
 	}
-	verdict := x.Refuse(status, reason)
-	if reason.Fault() == exchange.ProtectionFault {
-		x.RetryAfter(1 + int(w.p.random()*3))
+	verdict := x.Refuse(why.status, why.reason)
+	if protects || why.after > 0 {
+		x.RetryAfter(max(1, why.after) + int(w.p.random()*3))
 	}
 	return verdict
 }

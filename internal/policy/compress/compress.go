@@ -106,12 +106,14 @@ func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 		effort, ok = p.encoders.effort(x.Loop(), p.level, x.Now(), x.Backlog())
 		if !ok {
 			counts.passed[busy].Add(1)
+			x.Makeshift = true
 			return exchange.Continue
 		}
 	}
 	e := p.encoders.take(x.Loop(), chosen, effort, isEvents(&x.Response.Fields))
 	if e == nil {
 		counts.passed[noEncoder].Add(1)
+		x.Makeshift = true
 		return exchange.Continue
 	}
 	counts.encoded[chosen].Add(1)

@@ -1,0 +1,98 @@
+package rules
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+
+	"plimsoll/internal/head"
+)
+
+// maxEncodings bounds the content codings that a key tells apart.
+const maxEncodings = 8
+
+// preference is a coding that a client takes, and how gladly.
+type preference struct {
+	coding string
+	weight int // thousandths
+}
+
+// normalEncodings rewrites Accept-Encoding as the known codings that the client takes rather than the
+// plain content, those that it likes best first. Codings that it likes alike are sorted and have one
+// weight: 1, and 0.1 less for each step down. So what a client prefers reaches the service, and there is
+// a bounded number of values, of which browsers use one. Nothing acceptable gives an empty value, which
+// asks for no coding. "identity;q=0" counts for nothing: there is nothing else for such a client where
+// the origin does not encode.
+func (k *Key) normalEncodings(b []byte, start int) []byte {
+	value := b[start:]
+	codings := k.encodings
+	if codings == nil {
+		codings = defaultEncodings
+	}
+	plain, _ := weightOf(value, "identity", false)
+	var few [maxEncodings]preference
+	taken := few[:0]
+	for _, coding := range codings {
+		weight, _ := weightOf(value, coding, true)
+		if weight > 0 && weight >= plain && len(taken) < maxEncodings {
+			taken = append(taken, preference{coding, weight})
+		}
+	}
+	slices.SortStableFunc(taken, func(a, b preference) int { return cmp.Compare(b.weight, a.weight) })
+	b = b[:start]
+	step := 0
+	for i, t := range taken {
+		if i > 0 {
+			b = append(b, ", "...)
+			if t.weight < taken[i-1].weight {
+				step++
+			}
+		}
+		b = append(b, t.coding...)
+		if step > 0 {
+			b = append(b, ";q=0."...)
+			b = append(b, byte('0'+10-step))
+		}
+	}
+	return b
+}
+
+// weightOf is how gladly a value of Accept-Encoding takes a coding, in thousandths (RFC 9110, section
+// 12.5.3), and whether the value names it. star says that "*" stands for the coding where it does not.
+func weightOf(value []byte, coding string, star bool) (weight int, named bool) {
+	others := 0
+	for len(value) > 0 {
+		var member []byte
+		member, value = nextMember(value)
+		name, parameters, _ := bytes.Cut(member, []byte(";"))
+		name = trim(name)
+		said, ok := head.Weight(parameters)
+		switch {
+		case !ok: // malformed: it says nothing
+		case is(name, coding), coding == "gzip" && is(name, "x-gzip"):
+			named, weight = true, max(weight, said)
+		case string(name) == "*":
+			others = said
+		}
+	}
+	if !named && star {
+		return others, false
+	}
+	return weight, named
+}
+
+// forbidsTransform says whether a request has no-transform (RFC 9111, section 5.2.1.6). It is looked up
+// and fetched as if it took no coding: what is stored under codings may be what the gateway has encoded.
+func forbidsTransform(fields *head.List) bool {
+	if !fields.Has(head.CacheControl) {
+		return false
+	}
+	var d Directives
+	d.reset()
+	for i := range fields.Len() {
+		if f := fields.At(i); f.ID == head.CacheControl {
+			d.add(f.Value)
+		}
+	}
+	return d.Has(NoTransform)
+}
