@@ -76,10 +76,11 @@ type RouteCache struct {
 	// again, where it does not say so itself (RFC 5861). Default: 0s.
 	StaleWhileRevalidate Duration `yaml:"stale_while_revalidate" default:"0s" min:"0s" max:"8760h"`
 	// StaleIfError is how long after its freshness a response is served when the service fails, where it
-	// does not say so itself (RFC 5861). Default: 0s.
+	// does not say so itself (RFC 5861), to requests whose class has "stale" in degrade. Default: 0s.
 	StaleIfError Duration `yaml:"stale_if_error" default:"0s" min:"0s" max:"8760h"`
 	// StaleUnderPressure is how long after its freshness a response is served when the request for a
-	// fresh one was shed: by a limit of concurrency, a breaker or admission. Default: 0s.
+	// fresh one was shed: by a limit or a bound of concurrency, a breaker or admission. Likewise for
+	// classes that have "stale" in degrade. Default: 0s.
 	StaleUnderPressure Duration `yaml:"stale_under_pressure" default:"0s" min:"0s" max:"8760h"`
 	// IgnoreClientDirectives leaves the request's Cache-Control and Pragma aside, but for no-store and
 	// only-if-cached, so that nobody can put load on the service by reloading. Default: false.
