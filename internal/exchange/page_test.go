@@ -14,7 +14,8 @@ import (
 
 // hostileValues end what they stand in, where nobody escapes them.
 var hostileValues = []string{
-	`"}],"admin":true`, `\`, `\"`, "</p><script>alert(1)</script>", "'><img src=x onerror=alert(1)>", "a&amp;b&lt;",
+	`"}],"admin":true`, `\`, `\"`, "</p><script>alert(1)</script>", "'><img src=x onerror=alert(1)>",
+	"a&amp;b&lt;",
 	"\r\nSet-Cookie: a=b\r\n\r\n", "\x00\x1b$B\x7f", "\xff\xfe", "\xc3", "é\u2028", "${path}", "plain",
 }
 
@@ -48,8 +49,10 @@ func TestNoValueEndsTheTextOfABodyThatItStandsIn(t *testing.T) {
 		}, value)
 
 		var doc struct{ Q, Last string }
-		text := compileBody(t, `{"q": "${query}", "last": "yes"}`, "application/problem+json; charset=UTF-8").Append(nil, x)
-		if err := json.Unmarshal(text, &doc); err != nil || doc.Q != clean || doc.Last != "yes" || strings.ContainsAny(string(text), "<>&") {
+		text := compileBody(t, `{"q": "${query}", "last": "yes"}`,
+			"application/problem+json; charset=UTF-8").Append(nil, x)
+		err := json.Unmarshal(text, &doc)
+		if err != nil || doc.Q != clean || doc.Last != "yes" || strings.ContainsAny(string(text), "<>&") {
 			t.Errorf("JSON of %q is %s: %v", value, text, err)
 		}
 

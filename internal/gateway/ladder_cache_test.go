@@ -52,8 +52,11 @@ func laddered(t *testing.T, s *ladderService, upstream, cache, route, more strin
 	return serve(t, `
 sla_header: X-SLA-Class
 listeners: [{address: "127.0.0.1:0", trusted_proxies: `+trustLocal+`}]
-upstreams: {s: {targets: ["`+s.address()+`"], retry: {attempts: 0}, health: {passive: {disabled: true}}`+upstream+`}}
-routes: [{name: r, match: /, split: {weights: {s: 1}}, sla: P2, cache: {`+cache+`}, fallback: {body: later}`+route+`}]
+upstreams:
+  s: {targets: ["`+s.address()+`"], retry: {attempts: 0}, health: {passive: {disabled: true}}`+upstream+`}
+routes:
+  - {name: r, match: /, split: {weights: {s: 1}}, sla: P2, cache: {`+cache+`},
+    fallback: {body: later}`+route+`}
 `+more)
 }
 
@@ -68,7 +71,8 @@ func (i *instance) climb(rungs ...rung) {
 	i.t.Helper()
 	p := i.dial()
 	for _, r := range rungs {
-		p.send(r.method + " " + r.path + " HTTP/1.1\r\nHost: a\r\nX-SLA-Class: " + r.class + "\r\n" + r.fields + "\r\n")
+		p.send(r.method + " " + r.path + " HTTP/1.1\r\nHost: a\r\nX-SLA-Class: " + r.class + "\r\n" +
+			r.fields + "\r\n")
 		res, body := p.response(r.method)
 		bodyFits := body == r.body || r.body == "" && res.StatusCode >= 400
 		step := strings.Join(res.Header.Values("X-Degraded"), ", ")

@@ -15,7 +15,8 @@ import (
 // stepped makes the route one that has all steps, and gives what makes class its class.
 func (b *bed) stepped() (become func(class uint8)) {
 	b.t.Helper()
-	memory, err := cache.NewMemory(cache.MemoryOptions{Bytes: 4 << 20, MaxObject: 1 << 16, MaxWaiters: 100}, nil, "")
+	o := cache.MemoryOptions{Bytes: 4 << 20, MaxObject: 1 << 16, MaxWaiters: 100}
+	memory, err := cache.NewMemory(o, nil, "")
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -106,7 +107,8 @@ func TestARequestThatIsNotAdmittedTakesTheStepsOfItsClass(t *testing.T) {
 		_, step, _ := strings.Cut(got, "\r\nX-Degraded: ")
 		step, _, _ = strings.Cut(step, "\r\n")
 		if !strings.Contains(got, want.says) || step != want.step {
-			t.Errorf("P%d %s %s gives %q, want %s and step %q", want.class, want.method, want.path, got, want.says, want.step)
+			t.Errorf("P%d %s %s gives %q, want %s and step %q", want.class, want.method, want.path, got,
+				want.says, want.step)
 		}
 	}
 	if target.sends != sent {

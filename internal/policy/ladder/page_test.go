@@ -108,7 +108,8 @@ func TestAFileWithoutVariablesIsGivenAsItIs(t *testing.T) {
 
 // An answer of the cache is marked and counted, and not replaced.
 func TestAnAnswerOfTheCacheIsMarked(t *testing.T) {
-	p, err := ladder.New(ladder.Options{Loops: 1, Stored: true, Answer: &exchange.StaticOptions{Body: []byte("later")}})
+	p, err := ladder.New(ladder.Options{Loops: 1, Stored: true,
+		Answer: &exchange.StaticOptions{Body: []byte("later")}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +118,8 @@ func TestAnAnswerOfTheCacheIsMarked(t *testing.T) {
 		x.Response.Fields.Add([]byte("x-degraded"), []byte("of the service"))
 		x.Step = step
 		p.OnResponse(x)
-		if got := string(x.Response.Fields.Find([]byte("X-Degraded")).Value); got != step.String() || string(x.Body) == "later" {
+		got := string(x.Response.Fields.Find([]byte("X-Degraded")).Value)
+		if got != step.String() || string(x.Body) == "later" {
 			t.Errorf("%v is marked %q, with the body %q", step, got, x.Body)
 		}
 	}
