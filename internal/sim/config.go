@@ -98,7 +98,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 		times)
 	fmt.Fprintf(&b, "  - {match: \"GET /read/{token}\", upstream: a, sla: P2, %s%s}\n", times,
 		g.fallback("path.token"))
-	b.WriteString(s.cacheRoute(times + g.fallback("query") + g.cachedBound()))
+	b.WriteString(s.cacheRoute(times + s.cachedSteps(&g)))
 	fmt.Fprintf(&b, "  - {match: \"/own/{token}\", respond: {body: %q}}\n", ownBody)
 	// From a file: 160 KB of YAML take longer to read than the whole run.
 	b.WriteString("  - {match: \"/large/{token}\", respond: {file: large.txt}}\n")

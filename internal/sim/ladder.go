@@ -19,13 +19,19 @@ func (g *GatewayPlan) fallback(variable string) string {
 	return fmt.Sprintf(", fallback: {status: %d, body: \"later for ${%s}\"}", fallbackStatus, variable)
 }
 
-// cachedBound bounds the route with a cache.
-func (g *GatewayPlan) cachedBound() string {
-	if !g.Ladder || g.InFlight == 0 {
-		return ""
+// cachedSteps is what the route with a cache has of the ladder. In some scenarios its class is P0.
+func (s *Scenario) cachedSteps(g *GatewayPlan) string {
+	text := g.fallback("query")
+	if s.cachedIsP0() {
+		text = ", sla: P0"
 	}
-	return ", concurrency: 2"
+	if g.Ladder && g.InFlight > 0 {
+		text += ", concurrency: 2"
+	}
+	return text
 }
+
+func (s *Scenario) cachedIsP0() bool { return s.Gateway.Ladder && s.Seed%3 == 0 }
 
 // classes writes what the SLA classes are.
 func (g *GatewayPlan) classes() string {
@@ -54,6 +60,9 @@ func (g *GatewayPlan) classes() string {
 func (q *request) class() string {
 	if q.trusted && len(q.Class) == 2 {
 		return q.Class
+	}
+	if q.Cached != nil && q.by.w.scenario.cachedIsP0() {
+		return "P0"
 	}
 	if class := classes[q.Path]; class != "" {
 		return class
