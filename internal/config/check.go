@@ -53,7 +53,7 @@ func (c *Config) check(s *scope) {
 			s.fail(h.at, "%s is sla_header's already; choose another name", clip(h.name))
 		}
 	}
-	c.checkFallbacks(s)
+	c.checkSteps(s)
 	c.nameRoutes(s)
 }
 

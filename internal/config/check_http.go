@@ -103,6 +103,9 @@ func (f *Fallback) check(s *scope) {
 		s.fieldValue(s.at("content_type"), f.ContentType)
 	}
 	f.Content = s.staticBody(f.Status, f.File)
+	if f.Template && !s.has("file") && s.good("template") {
+		s.reject("template", "is about a file, and there is none; remove it: a body may have variables without it")
+	}
 }
 
 // staticBody checks the body of an answer with this status, under the keys body and file, and

@@ -43,9 +43,27 @@ func (r *Route) check(s *scope) {
 	r.checkDeadlineHeader(s)
 	if (s.has("respond") || s.has("redirect") || s.has("files")) && !s.has("upstream") && !s.has("split") {
 		r.checkUnused(s)
-	} else if s.has("fallback") && !s.failed["sla"] {
-		s.fallbacks = append(s.fallbacks, named{s.at("fallback"), r.SLA})
+	} else if !s.failed["sla"] {
+		r.noteSteps(s)
 	}
+}
+
+// noteSteps notes what the route gives in place of the live answer, for checkSteps.
+func (r *Route) noteSteps(s *scope) {
+	if s.has("fallback") {
+		s.steps = append(s.steps, stepUse{s.at("fallback"), "the fallback", r.SLA, exchange.StepStatic})
+	}
+	if r.Cache == nil || !s.good("cache") {
+		return
+	}
+	note := func(name string, d Duration) {
+		if d > 0 {
+			at := s.keyOf(s.at("cache"), name)
+			s.steps = append(s.steps, stepUse{at, name, r.SLA, exchange.StepStale})
+		}
+	}
+	note("stale_if_error", r.Cache.StaleIfError)
+	note("stale_under_pressure", r.Cache.StaleUnderPressure)
 }
 
 // checkUnused refuses what only has an effect on requests that are forwarded. A default that is

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/exchange"
 )
 
 func TestClassesDegradeAsTheyAreToldOrByTheirRank(t *testing.T) {
@@ -15,12 +16,20 @@ func TestClassesDegradeAsTheyAreToldOrByTheirRank(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"P0": "", "P1": "static", "P2": "static", "P3": "", "P4": "static", "P9": "static"} {
+	const all = "cache stale static"
+	for name, want := range map[string]string{"P0": "", "P1": "static", "P2": all, "P3": "", "P4": all, "P9": all} {
 		for _, c := range []*config.Config{cfg, again} {
 			if got := strings.Join(c.SLA(name).Degrade, " "); got != want {
 				t.Errorf("%s degrades by %q, want %q", name, got, want)
 			}
 		}
+	}
+}
+
+func TestP1MayGetWhatIsStored(t *testing.T) {
+	sla := parse(t, "listeners: [{address: \":1\"}]").SLA("P1")
+	if !sla.May(exchange.StepCache) || !sla.May(exchange.StepStale) || sla.May(exchange.StepStatic) {
+		t.Errorf("P1 degrades by %q", sla.Degrade)
 	}
 }
 

@@ -35,7 +35,7 @@ type decoder struct {
 	// What the checks of single values leave for those of the whole.
 	references []named          // to upstreams
 	stores     []storeUse       // of Redis, by limits
-	fallbacks  []named          // by the classes of their routes
+	steps      []stepUse        // that routes give in place of the live answer
 	routeNames []named          // that the file gives
 	deadlines  []named          // the fields of routes' deadlines
 	pathValues []named          // ${path.NAME} in the route that is being decoded

@@ -78,21 +78,28 @@ type Files struct {
 
 // Fallback is a static answer in the place of the 502, 503 or 504 that the gateway gives when the
 // upstream failed, did not answer in time, has no target or no free connection, or when the request
-// was shed to protect it (an open breaker, a limit of concurrency). Only GET and HEAD get it. What
-// the upstream itself answers is passed on, errors too. The answer carries "X-Degraded: static".
+// was shed to protect it (an open breaker, a limit of concurrency). Only GET and HEAD get it, in
+// classes whose degrade has "static", and where the cache has nothing that may be given. What the
+// upstream itself answers is passed on, errors too. The answer carries "X-Degraded: static".
 type Fallback struct {
 	// Status of the answer. Default: 200.
 	Status int `yaml:"status" default:"200" min:"200" max:"599"`
 	// ContentType is the Content-Type of the body. Default: "text/plain; charset=utf-8", unless
 	// headers has one.
 	ContentType string `yaml:"content_type"`
-	// Headers of the answer. Cache-Control is no-store unless it is given here. Hazard: a cache that
-	// may keep the answer goes on giving it when the service is back.
-	Headers map[string]string `yaml:"headers"`
-	// Body of the answer. Default: empty.
-	Body string `yaml:"body"`
+	// Headers of the answer. Values may have ${variables}, as those of response_headers. Cache-Control is
+	// no-store unless it is given here. Hazard: a cache that may keep the answer goes on giving it when
+	// the service is back.
+	Headers map[string]string `yaml:"headers" template:"true"`
+	// Body of the answer. In plain text, JSON, HTML and XML it may have ${variables}: at most 32 in 64KB,
+	// of which each is given up to 1KB. They are escaped for the type; in JSON they stand in strings
+	// alone, in HTML and XML in text alone. docs/protection-ladder.md has more. Default: empty.
+	Body string `yaml:"body" template:"true"`
 	// File whose content is the body, read when the config is loaded, 16MB at most. Default: none.
 	File string `yaml:"file" file:"true"`
+	// Template: the file has ${variables} as the body may. Default: false, because pages with scripts
+	// may have a "${" of their own.
+	Template bool `yaml:"template" default:"false"`
 
 	// Content is what File held when the configuration was loaded, nil when there is no
 	// File. Routes that name the same file share the bytes: do not change them.

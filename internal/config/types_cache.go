@@ -78,10 +78,11 @@ type RouteCache struct {
 	// unless the response says so itself (RFC 5861). Default: 0s.
 	StaleWhileRevalidate Duration `yaml:"stale_while_revalidate" default:"0s" min:"0s" max:"8760h"`
 	// StaleIfError is how long a stale response is served when the service fails, unless the response
-	// says so itself (RFC 5861). Default: 0s.
+	// says so itself (RFC 5861), to requests whose class has "stale" in degrade. Default: 0s.
 	StaleIfError Duration `yaml:"stale_if_error" default:"0s" min:"0s" max:"8760h"`
 	// StaleUnderPressure is how long a stale response is served when the request for a fresh one was
-	// shed: by a concurrency limit, a breaker or admission. Default: 0s.
+	// shed: by a limit or a bound of concurrency, a breaker or admission. Likewise for classes that have
+	// "stale" in degrade. Default: 0s.
 	StaleUnderPressure Duration `yaml:"stale_under_pressure" default:"0s" min:"0s" max:"8760h"`
 	// IgnoreClientDirectives ignores the request's Cache-Control and Pragma, except no-store and
 	// only-if-cached, so that clients cannot put load on the service by reloading. Default: false.

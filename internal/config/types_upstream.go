@@ -56,9 +56,12 @@ type Class struct {
 	// the upstream limits its concurrency. Default: the latency. Hazard: more than what clients
 	// wait for keeps the service busy with answers that nobody reads.
 	Patience *Duration `yaml:"patience" min:"1ms" max:"10m"`
-	// Degrade lists what the class's requests may get where the live answer cannot be had: "static"
-	// is the fallback of their route. "cache" and "stale" come with the cache, and are errors until
-	// then. Default: [] for P0 and P1, [static] for all others. Hazard: to a client that does not
+	// Degrade lists what the class's requests may get where the live answer cannot be had: "cache" is a
+	// stored answer that is fresh, "stale" one that is not, as far as the service and the cache of their
+	// route allow it, and "static" is the fallback of their route. They are tried in this order, however
+	// they are listed. A route without cache has no first two, and one without fallback no third. What
+	// the cache serves while nothing fails is not meant: all classes get that. Default: [] for P0,
+	// [cache, stale] for P1, [cache, stale, static] for all others. Hazard: to a client that does not
 	// look at X-Degraded, a static answer with status 200 is a good one.
 	Degrade []string `yaml:"degrade" enum:"cache,stale,static"`
 }

@@ -16,6 +16,10 @@ type Chain struct {
 	FetchRequest, FetchResponse int
 	Fetches                     bool // there is such a policy
 
+	standIn StandIn
+	// standIn is asked for exchanges whose request so many policies have seen, at least and at most
+	standFrom, standTo int
+
 	done      []doneEntry
 	fetchDone int // where those begin that hear of fetches
 	all       []any
@@ -54,7 +58,30 @@ func (c *Chain) Append(policy any) {
 		c.FetchRequest, c.FetchResponse, c.Fetches = len(c.Request), len(c.Response), true
 		c.fetchDone = len(c.done)
 	}
+	if p, ok := policy.(StandIn); ok {
+		c.setStandIn(p)
+	}
 	c.all = append(c.all, policy)
+}
+
+// setStandIn takes the last request policy as the one that stands in for refusals of its own, and of
+// the shedding policies directly in front of it.
+func (c *Chain) setStandIn(p StandIn) {
+	c.standIn, c.standFrom, c.standTo = p, len(c.Request), len(c.Request)
+	for c.standFrom > 1 {
+		if _, sheds := c.Request[c.standFrom-2].(SheddingPolicy); !sheds {
+			return
+		}
+		c.standFrom--
+	}
+}
+
+// StandIn asks for another answer in the place of a refusal, where the exchange is one that may have
+// it and so many policies have seen its request.
+func (c *Chain) StandIn(x *Exchange, asked int) {
+	if c.standIn != nil && c.standFrom <= asked && asked <= c.standTo && x.MayDegrade() {
+		c.standIn.StandIn(x)
+	}
 }
 
 // Policies are those of the chain, in its order.

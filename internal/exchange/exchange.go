@@ -23,6 +23,7 @@ type Exchange struct {
 	Encoder Encoder // of the response's content; nil for none
 	// Relayed says that the gateway's answer is an upstream's, stored: it is passed on as one.
 	Relayed bool
+	Step    Step // which step of the ladder the answer is
 
 	Peer netip.AddrPort // the other end of the client's socket
 	// the peer's address, unmapped, as text, kept by the connection; nil where nobody did
@@ -158,5 +159,5 @@ func (x *Exchange) Answer(status int, reason Reason, body []byte) {
 	x.CloseEncoder()
 	x.Response.Fields.Reset()
 	x.Response.Status, x.Response.Length = status, int64(len(body))
-	x.Body, x.Reason, x.Relayed = body, reason, false
+	x.Body, x.Reason, x.Relayed, x.Step = body, reason, false, StepLive
 }

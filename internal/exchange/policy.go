@@ -58,6 +58,23 @@ type FetchingPolicy interface {
 	Fetches()
 }
 
+// StandIn is a FetchingPolicy that may have an answer in the place of a refusal (Exchange.MayDegrade).
+// It is asked where no policy behind it has seen the request, and all in front of it have let that
+// pass, but for the one that refuses, if that is a SheddingPolicy: so nobody gets by it what access
+// control would have refused.
+type StandIn interface {
+	FetchingPolicy
+	// StandIn answers (Exchange.AnswerFrom) and says so, or leaves the exchange as it is.
+	StandIn(x *Exchange) bool
+}
+
+// SheddingPolicy is a RequestPolicy that only bounds how much there is of something: it does not
+// judge who may have what.
+type SheddingPolicy interface {
+	RequestPolicy
+	Sheds()
+}
+
 // RequestRemover is a RequestPolicy that takes fields of fixed names out of every request, or puts
 // others in their place. The engine takes them out of the request's trailers as well, which
 // policies do not see.

@@ -40,9 +40,15 @@ func (t *Template) Append(dst []byte, x *Exchange) []byte {
 		}
 		from := len(dst)
 		dst = p.appendValue(dst, x)
-		if t.uri {
+		switch t.escape {
+		case forURI:
 			dst = encodeFrom(dst, from)
-		} else {
+		case forJSON, forMarkup:
+			dst = t.escape.escapeFrom(cutFrom(dst, from), from)
+		case forText:
+			dst = cutFrom(dst, from)
+			fallthrough
+		default:
 			blankFrom(dst, from)
 		}
 	}

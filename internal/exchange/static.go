@@ -64,6 +64,16 @@ func NewStatic(o StaticOptions) (*Static, error) {
 // Answer answers the exchange with it, and says why. It allocates nothing.
 func (s *Static) Answer(x *Exchange, reason Reason) {
 	x.Answer(s.status, reason, s.body)
+	s.addFields(x)
+}
+
+// AnswerFrom is Answer with a body from a source in place of its own.
+func (s *Static) AnswerFrom(x *Exchange, reason Reason, length int64, source Source) {
+	x.AnswerFrom(s.status, reason, length, source)
+	s.addFields(x)
+}
+
+func (s *Static) addFields(x *Exchange) {
 	for i := range s.fields {
 		x.Response.Fields.Append(s.fields[i])
 	}

@@ -15,9 +15,21 @@ import (
 // of the route's pattern. One that has no value for an exchange, such as target before a target was
 // chosen, is empty. "$${" stands for a plain "${".
 type Template struct {
-	parts []part
-	uri   bool // values are encoded where a URI could not hold their bytes
+	parts  []part
+	escape escape
 }
+
+// escape is what happens to values.
+type escape uint8
+
+const (
+	forField  escape = iota // control characters become spaces
+	forURI                  // what a URI could not hold is encoded
+	forText                 // of a body: this and the next see CompileBody
+	forJSON                 // likewise
+	forMarkup               // likewise
+	asIs                    // of a body without variables
+)
 
 // part is a literal text, or a variable where what is not literal.
 type part struct {
@@ -26,14 +38,21 @@ type part struct {
 	name string // of a path value
 }
 
-// maxTemplate bounds a template's text in bytes, and so its parts.
+// maxTemplate bounds the text of a template for a field or a URI in bytes, and so its parts.
 const maxTemplate = 8 << 10
 
 // CompileTemplate reads a text for a header's value. pathNames are the names in the route's
 // pattern, with or without the dots of {rest...}. In what it yields control characters are replaced
 // by spaces, whatever the variables hold. An unknown name is an error that lists the known ones.
 func CompileTemplate(text string, pathNames []string) (*Template, error) {
-	return compile(text, pathNames, false)
+	if len(text) > maxTemplate {
+		return nil, tooLong(text)
+	}
+	return compile(text, pathNames, forField)
+}
+
+func tooLong(text string) error {
+	return fmt.Errorf("a text of %d bytes; %d is the most", len(text), maxTemplate)
 }
 
 // CompilePath reads a text for a path or a location: it also understands the pattern's {name} and
@@ -41,19 +60,19 @@ func CompileTemplate(text string, pathNames []string) (*Template, error) {
 // a URI is an error. A "?" or "/" in a value stays: a caller that needs one path must look at the
 // result.
 func CompilePath(text string, pathNames []string) (*Template, error) {
-	return compile(text, pathNames, true)
+	if len(text) > maxTemplate {
+		return nil, tooLong(text)
+	}
+	return compile(text, pathNames, forURI)
 }
 
 // compile cuts the text at its variables.
-func compile(text string, pathNames []string, uri bool) (*Template, error) {
-	if len(text) > maxTemplate {
-		return nil, fmt.Errorf("a text of %d bytes; %d is the most", len(text), maxTemplate)
-	}
+func compile(text string, pathNames []string, escape escape) (*Template, error) {
 	names := make([]string, len(pathNames))
 	for i, n := range pathNames {
 		names[i] = strings.TrimSuffix(n, "...")
 	}
-	t := &Template{uri: uri}
+	t, uri := &Template{escape: escape}, escape == forURI
 	var literal []byte
 	for i := 0; i < len(text); {
 		rest := text[i:]
@@ -131,11 +150,11 @@ func (t *Template) addLiteral(text []byte) ([]byte, error) {
 	}
 	for i, c := range text {
 		switch {
-		case !t.uri && (c < ' ' && c != '\t' || c == 0x7f):
+		case t.escape == forField && (c < ' ' && c != '\t' || c == 0x7f):
 			return nil, fmt.Errorf("%q holds a control character, which no header field can", text)
-		case t.uri && !inURI[c] && c != '#' && c != '%':
+		case t.escape == forURI && !inURI[c] && c != '#' && c != '%':
 			return nil, fmt.Errorf("%q cannot stand in a URI; write it as %%%02X", c, c)
-		case t.uri && c == '%' && (len(text)-i < 3 || !isHex(text[i+1]) || !isHex(text[i+2])):
+		case t.escape == forURI && c == '%' && (len(text)-i < 3 || !isHex(text[i+1]) || !isHex(text[i+2])):
 			return nil, fmt.Errorf("%q holds a %% that is not followed by two hexadecimal "+
 				"digits; for a plain %% write %%25", text)
 		}

@@ -179,7 +179,7 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores
 	}
 	s.Table = table
 	s.Routes = make([]proxy.Route, len(cfg.Routes))
-	barred := barredClasses(cfg)
+	barred := barredSteps(cfg)
 	outdating, err := outdatingOf(cfg, table, memory)
 	if err != nil { // which config has checked
 		return nil, nil, append(errs, cfg.Cache.Position().Wrong("cache", err.Error()))
@@ -237,14 +237,17 @@ func setClasses(s *proxy.Snapshot, cfg *config.Config) {
 // who said it would have services take care of what is not so.
 const earlyDataHeader = "Early-Data"
 
-// barredClasses are those that get no static answer, bit 0 for P0.
-func barredClasses(cfg *config.Config) (set uint16) {
+// barredSteps are the classes that do not get a step of the ladder.
+func barredSteps(cfg *config.Config) (barred exchange.Barred) {
 	for class := range telemetry.Classes {
-		if !cfg.SLA(className(class)).Static() {
-			set |= 1 << class
+		sla := cfg.SLA(className(class))
+		for step := exchange.StepCache; step < exchange.Steps; step++ {
+			if !sla.May(step) {
+				barred[step] |= 1 << class
+			}
 		}
 	}
-	return set
+	return barred
 }
 
 // admissionPlan is nil where nobody is refused.

@@ -77,6 +77,7 @@ func cacheOptions(p plan) (o cache.Options, err error) {
 	}
 	o = cache.Options{
 		Memory: p.memory, Name: c.StatusName, Wait: int64(c.Wait), Jitter: float64(c.Jitter), Env: p.env,
+		Barred:       p.barred,
 		UpstreamName: func(i int) string { return names[i] },
 		Outdating:    p.outdating,
 		Rules: rules.Options{

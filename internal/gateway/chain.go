@@ -38,7 +38,7 @@ type plan struct {
 	memory   *cache.Memory
 	encoders *compress.Encoders
 	env      exchange.Env
-	barred   uint16 // the classes that get no static answer, bit 0 for P0
+	barred   exchange.Barred
 	// what unsafe requests outdate; nil where no route has a cache
 	outdating *cache.Outdating
 }
@@ -57,11 +57,16 @@ type kind struct {
 // entry here.
 var policies = []kind{
 	{name: "fallback", series: ladder.Series, make: func(p plan) (any, error) {
-		if p.Fallback == nil {
+		if p.Fallback == nil && p.Cache == nil {
 			return nil, nil
 		}
-		return ladder.New(ladder.Options{Answer: fallbackAnswer(p.Fallback), Loops: p.env.Loops,
-			Barred: p.barred})
+		o := ladder.Options{Stored: p.Cache != nil, Loops: p.env.Loops,
+			Barred: p.barred[exchange.StepStatic]}
+		if f := p.Fallback; f != nil {
+			o.Answer, o.PathNames = fallbackAnswer(f), p.names
+			o.Plain = f.Content != nil && !f.Template
+		}
+		return ladder.New(o)
 	}},
 	{name: "access", make: func(p plan) (any, error) {
 		if p.Access == nil {
@@ -100,14 +105,6 @@ var policies = []kind{
 		}
 		o.Env, o.Route = p.env, p.Name
 		return limit.New(o)
-	}},
-	{name: "concurrency", series: inflight.Series, make: func(p plan) (any, error) {
-		c := p.Concurrency
-		if c == nil {
-			return nil, nil
-		}
-		return inflight.New(inflight.Options{Max: c.Max, Key: c.Key, PerValue: c.MaxPerValue,
-			SkipMissing: c.Missing == "pass", Values: c.Values, Env: p.env})
 	}},
 	{name: "websocket", series: tunnels.Series, make: func(p plan) (any, error) {
 		if p.WebSocket.Max == 0 {
@@ -155,6 +152,14 @@ var policies = []kind{
 			return nil, nil
 		}
 		return earlyhints.New(earlyhints.Options{Loops: p.env.Loops})
+	}},
+	{name: "concurrency", series: inflight.Series, make: func(p plan) (any, error) {
+		c := p.Concurrency
+		if c == nil {
+			return nil, nil
+		}
+		return inflight.New(inflight.Options{Max: c.Max, Key: c.Key, PerValue: c.MaxPerValue,
+			SkipMissing: c.Missing == "pass", Values: c.Values, Env: p.env})
 	}},
 	{name: "cache", series: cache.Series, make: func(p plan) (any, error) {
 		switch {
@@ -241,8 +246,8 @@ var compressLevels = map[string]compress.Level{
 	"fast": compress.Fast, "balanced": compress.Balanced, "small": compress.Small,
 }
 
-func fallbackAnswer(f *config.Fallback) exchange.StaticOptions {
-	o := exchange.StaticOptions{Status: f.Status, Headers: f.Headers, Body: staticBody(f.Content, f.Body)}
+func fallbackAnswer(f *config.Fallback) *exchange.StaticOptions {
+	o := &exchange.StaticOptions{Status: f.Status, Headers: f.Headers, Body: staticBody(f.Content, f.Body)}
 	if f.ContentType != "" {
 		o.Headers = map[string]string{"Content-Type": f.ContentType}
 		maps.Copy(o.Headers, f.Headers)

@@ -57,6 +57,9 @@ func (f *flow) sendAnswer() {
 		// The rest of the body is not received any more, whatever a policy does with the answer.
 		f.stage = stagePolicies
 	}
+	if !f.is(isFetch) { // a fetch has no client; those who wait for it are asked on their own
+		f.route.Chain.StandIn(&f.Exchange, int(f.asked))
+	}
 	f.at = f.firstResponse()
 	if f.is(isFetch) && int(f.asked) == f.route.Chain.FetchRequest {
 		f.writeAnswer() // the sink's own: no policy has met this fetch

@@ -17,7 +17,8 @@ func (f *flow) writeLog(total, up, own int64) {
 		Status:   f.Response.Status, BytesIn: f.bodyIn, BytesOut: max(0, f.bodyOut-f.headOut),
 		Total: total, Upstream: up, Gateway: own,
 		Route: f.Route, UpstreamName: f.UpstreamName, Target: f.Target, Class: f.Class,
-		Attempts: f.Attempts, Reason: f.Reason.String(), ID: f.ID,
+		Attempts: f.Attempts, Reason: f.Reason.String(),
+		Degraded: f.Step.String(), ID: f.ID,
 		UserAgent: f.req.Fields.Value(head.UserAgent), Referer: f.req.Fields.Value(head.Referer),
 	}
 	if f.call != nil {

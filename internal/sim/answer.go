@@ -36,6 +36,9 @@ func (a *answer) startsWith(q *request, h *messageHead) error {
 	if err := q.answeredWith(h, a.own); err != nil {
 		return err
 	}
+	if err := a.stepsDown(h); err != nil {
+		return err
+	}
 	if !a.own && q.Cached != nil {
 		return c.w.shelf.starts(a, h)
 	}

@@ -60,10 +60,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 			s.listener(&b, i, n, g, r)
 		}
 	}
-	if g.Slots > 0 {
-		fmt.Fprintf(&b, "classes: {P0: {patience: %v}, P1: {patience: %v}, P2: {patience: %v}}\n",
-			g.Patience, g.Patience, g.Patience)
-	}
+	b.WriteString(g.classes())
 	b.WriteString("upstreams:\n")
 	g.Protocols = s.protocols(n)
 	s.upstream(&b, "a", s.targets(r, change), g, r, change)
@@ -92,14 +89,16 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	fmt.Fprintf(&b, "  - {match: \"/a/{token}\", upstream: a, sla: P0, request_id: true, %s%s}\n",
 		times, g.limits())
 	if !change(0.2) || s.Quiet {
-		fmt.Fprintf(&b, "  - {match: \"/b/{token}\", upstream: b, %s}\n", times)
+		fmt.Fprintf(&b, "  - {match: \"/b/{token}\", upstream: b, %s%s}\n", times,
+			g.fallback("path.token"))
 	}
 	fmt.Fprintf(&b, "  - {match: \"/split/{token}\", split: {weights: {a: 1, b: %d}}, %s}\n",
 		1+r.IntN(3), times)
 	fmt.Fprintf(&b, "  - {match: \"/copy/{token}\", upstream: a, mirror: {upstream: m}, %s}\n",
 		times)
-	fmt.Fprintf(&b, "  - {match: \"GET /read/{token}\", upstream: a, sla: P2, %s}\n", times)
-	b.WriteString(s.cacheRoute(times))
+	fmt.Fprintf(&b, "  - {match: \"GET /read/{token}\", upstream: a, sla: P2, %s%s}\n", times,
+		g.fallback("path.token"))
+	b.WriteString(s.cacheRoute(times + s.cachedSteps(&g)))
 	fmt.Fprintf(&b, "  - {match: \"/own/{token}\", respond: {body: %q}}\n", ownBody)
 	// From a file: 160 KB of YAML take longer to read than the whole run.
 	b.WriteString("  - {match: \"/large/{token}\", respond: {file: large.txt}}\n")

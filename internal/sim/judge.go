@@ -89,13 +89,7 @@ var classes = map[string]string{"/a/": "P0", "/read/": "P2"}
 
 // toldAs checks what a service is told of a request's class and deadline, under a configuration.
 func (q *request) toldAs(h *messageHead, g GatewayPlan) error {
-	class, told := classes[q.Path], h.value("x-class")
-	if class == "" {
-		class = "P1"
-	}
-	if q.trusted && len(q.Class) == 2 {
-		class = q.Class
-	}
+	class, told := q.class(), h.value("x-class")
 	if told != class || h.value("x_class") != "" {
 		return fmt.Errorf("%s arrives with the class %q and %q, want %s", q.token, told,
 			h.value("x_class"), class)

@@ -213,6 +213,7 @@ var oddities = []struct {
 			}
 		})
 	}},
+	{0.3, true, func(_ *rand.Rand, s *Scenario) { s.Gateway.Ladder = true }},
 }
 
 // addOddities draws which oddities a scenario has.

@@ -56,7 +56,8 @@ type GatewayPlan struct {
 
 	InFlight, PerClient int     // requests of a route at once, in all and of an address; 0 for no bounds
 	Claims              bool    // classes and deadlines may be claimed: see trusted
-	HTTP2               [2]bool `json:",omitzero"` // which listeners offer it
+	Ladder              bool    `json:",omitempty"` // routes have static answers
+	HTTP2               [2]bool `json:",omitzero"`  // which listeners offer it
 	// Protocols are what the upstreams a, b and m are spoken to in; none for the default. Where they
 	// shift, a reload may bring others.
 	Protocols [3]string `json:",omitzero"`

@@ -37,6 +37,7 @@ var simplifications = []func(*Scenario){
 	func(s *Scenario) { s.Gateway.Rate = 0 },
 	func(s *Scenario) { s.Gateway.InFlight, s.Gateway.PerClient = 0, 0 },
 	func(s *Scenario) { s.Gateway.Claims = false },
+	func(s *Scenario) { s.Gateway.Ladder = false },
 	func(s *Scenario) { s.Gateway.HTTP2 = [2]bool{} },
 	func(s *Scenario) { s.Gateway.Protocols, s.Gateway.Shifting = [3]string{}, false },
 	func(s *Scenario) { s.Gateway.Shifting = false },

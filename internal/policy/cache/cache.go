@@ -4,6 +4,7 @@
 //
 //	cache.go    a request comes: what is stored for it, and what is to be done
 //	serve.go    a stored response answers
+//	standin.go  a stored response answers in the place of a failure or a refusal
 //	wait.go     a request waits for a fetch, and reads its body as it comes
 //	fetch.go    a fetch: what the upstream answers is stored, or given to one client alone
 //	lone.go     a response on its way to that client
@@ -82,7 +83,9 @@ type Options struct {
 	UpstreamName func(index int) string
 	// Outdating is what unsafe requests outdate.
 	Outdating *Outdating
-	Env       exchange.Env
+	// Barred are the classes that may not have a stored answer in place of a failure or a refusal.
+	Barred exchange.Barred
+	Env    exchange.Env
 }
 
 // Policy is the cache of one route.
@@ -109,7 +112,7 @@ type part struct {
 }
 
 var _ interface {
-	exchange.FetchingPolicy
+	exchange.StandIn
 	exchange.ResponsePolicy
 	exchange.Heir
 	exchange.Closer

@@ -28,7 +28,7 @@ type waiter struct {
 	again int
 
 	stale      *store.Entry // what is stored already, held; nil for nothing
-	ifError    bool         // the request may have it when the fetch fails, whyever that is
+	ifError    bool         // the request and its class may have it when the fetch fails, whyever
 	skip, left int64        // of the body; left is -1 for all there is
 	slice      [1][]byte
 	gave       int                                             // bytes of the piece that Next gave last
@@ -68,7 +68,7 @@ func (p *Policy) await(
 	} else {
 		part.count(&part.coalesced)
 	}
-	w.stale, w.ifError = a.found, d.StaleIfError
+	w.stale, w.ifError = a.found, d.StaleIfError && p.mayStand(x, a.found)
 	x.Source = w
 	w.hold = x.HoldThen(x.Now()+p.o.Wait, w.late)
 	if _, phase := w.reader.Head(); phase == store.Waiting {
@@ -196,7 +196,7 @@ func (w *waiter) lookAgain(x *exchange.Exchange) exchange.PolicyVerdict {
 // goes on its own.
 func (w *waiter) late(x *exchange.Exchange) exchange.PolicyVerdict {
 	w.part.count(&w.part.late)
-	if w.stale != nil && w.ifError {
+	if w.stale != nil && w.ifError && w.p.mayStand(x, w.stale) {
 		return w.serveStale(x, rules.Failed)
 	}
 	return w.leave(x, noteWaited)
@@ -209,7 +209,7 @@ func (w *waiter) failed(x *exchange.Exchange, why failure) exchange.PolicyVerdic
 	if w.stale == nil && w.p.o.Memory.Tier() != nil {
 		w.findStale(x)
 	}
-	if w.stale != nil {
+	if w.stale != nil && w.p.mayStand(x, w.stale) {
 		if w.ifError && rules.Failing(why.status) && why.reason != FetchLimited {
 			return w.serveStale(x, rules.Failed)
 		}
@@ -236,7 +236,7 @@ func (w *waiter) findStale(x *exchange.Exchange) {
 		return
 	}
 	d := w.p.decide(&a, &rules.Circumstances{Now: instant(x), Purged: a.found.Soft()})
-	w.stale, w.ifError = a.found, d.StaleIfError
+	w.stale, w.ifError = a.found, d.StaleIfError && w.p.mayStand(x, a.found)
 }
 
 // spares says whether what is stale may be served to spare the service.
@@ -257,7 +257,9 @@ func (w *waiter) serveStale(x *exchange.Exchange, why rules.Reason) exchange.Pol
 	part.count(&part.stale[why])
 	report := rules.Report{Hit: true, Why: why, TTL: e.Meta.TTL(now.Mono), HasTTL: true}
 	x.CloseSource()
-	return w.p.serve(x, part, &r, e, &report, now)
+	w.p.serve(x, part, &r, e, &report, now)
+	x.Step = stepOf(e, now.Mono)
+	return exchange.Answered
 }
 
 func (w *waiter) dropStale() {

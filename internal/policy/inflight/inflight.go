@@ -88,11 +88,11 @@ type counts struct {
 }
 
 var (
-	_ exchange.RequestPolicy = (*Policy)(nil)
-	_ exchange.DonePolicy    = (*Policy)(nil)
-	_ exchange.Heir          = (*Policy)(nil)
-	_ exchange.Metered       = (*Policy)(nil)
-	_ exchange.Shown         = (*Policy)(nil)
+	_ exchange.SheddingPolicy = (*Policy)(nil)
+	_ exchange.DonePolicy     = (*Policy)(nil)
+	_ exchange.Heir           = (*Policy)(nil)
+	_ exchange.Metered        = (*Policy)(nil)
+	_ exchange.Shown          = (*Policy)(nil)
 )
 
 // New checks the options.
@@ -129,6 +129,10 @@ func New(o Options) (*Policy, error) {
 	}
 	return p, nil
 }
+
+// Sheds implements exchange.SheddingPolicy: what is refused for the route's bound may be answered
+// from what is stored.
+func (p *Policy) Sheds() {}
 
 // OnRequest gives the request a place, or refuses it.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {

@@ -1,26 +1,27 @@
 // Package ladder gives clients something less than the live answer where that cannot be had. The
-// ladder has these steps: the live answer, a fresh one from a cache, a stale one, a static one, and
-// the refusal. There is no cache, so the one step built here is the static answer; which classes
-// may take it, the configuration decides: by a request's own class, which may be another than its
-// route's.
+// ladder has these steps: the live answer, a fresh one from the cache, a stale one, a static one, and
+// the refusal. The two from the cache are taken where it is (exchange.StandIn, policy/cache); the
+// static answer is given here, and answers of all steps are marked and counted here. Which classes
+// may have which step, the configuration decides: by a request's own class, which may be another than
+// its route's.
 //
 // It acts when the gateway answers in the upstream's stead because the upstream failed or because
-// the request was shed to protect something (exchange.UpstreamFault, exchange.ProtectionFault), and
-// nothing of a response was sent. Refusals that are the client's own doing stay what they are, and
-// so does what the upstream itself answered, errors too.
+// the request was shed to protect something (Exchange.MayDegrade), and nothing of a response was
+// sent. Refusals that are the client's own doing stay what they are, and so does what the upstream
+// itself answered, errors too.
 //
 // Only GET and HEAD get it: an answer to anything else would say that something was done that was
-// not. The answer is marked with X-Degraded, and no cache may keep it unless the configuration says
-// so. The exchange keeps its reason, so that logs and counters still say what went wrong.
+// not. The answer is marked with X-Degraded, and no cache may keep a static one unless the
+// configuration says so. The exchange of a static answer keeps its reason, so that logs and counters
+// still say what went wrong.
 //
 // It replaces the answer whole, so it must stand in front of every policy that adds fields to
-// responses. It must not know why upstreams fail.
+// responses. It must not know why upstreams fail, nor what is stored.
 package ladder
 
 import (
 	"fmt"
 	"maps"
-	"net/http"
 	"strings"
 	"sync/atomic"
 
@@ -30,8 +31,15 @@ import (
 // Field is the name of the field that marks an answer: its value is the step that made it.
 const Field = "X-Degraded"
 
-// static is the label of the step.
-const static = "static"
+var (
+	fieldName = []byte(Field)
+	marks     = func() (all [exchange.Steps][]byte) {
+		for step := range all {
+			all[step] = []byte(exchange.Step(step).String())
+		}
+		return all
+	}()
+)
 
 // Series are the policy's metrics.
 var Series = []exchange.Series{{
@@ -39,24 +47,33 @@ var Series = []exchange.Series{{
 	Help: "Answers given in place of a failure or a refusal, by step.",
 }}
 
-// Options are the static answer.
+// Options say what the route has in place of the live answer.
 type Options struct {
-	Answer exchange.StaticOptions // its Headers are not changed, and may not name Field
-	Loops  int                    // how many there are
-	Barred uint16                 // the classes that do not get it: bit 0 for P0
+	// Answer is the static answer, nil for none. Its Headers are not changed, and may not name Field.
+	// In its body, and in the values of its headers, "${...}" is a variable; see exchange.Template.
+	Answer    *exchange.StaticOptions
+	PathNames []string // of the route's pattern, for the variables
+	Plain     bool     // the body has no variables, whatever it looks like
+	Stored    bool     // the route has a cache
+	Loops     int      // how many there are
+	Barred    uint16   // the classes that do not get the static answer: bit 0 for P0
 }
 
 // Policy answers where the upstream did not.
 type Policy struct {
-	answer *exchange.Static
+	answer *exchange.Static // nil for none
+	page   *page            // what of it is filled in for each exchange; nil for nothing
+	stored bool
 	barred uint16
-	given  []counter // a part for each loop, shared with the policies before and after a reload
+	parts  []part // one for each loop, shared with the policies before and after a reload
 }
 
-// counter is one loop's part, on cache lines of its own.
-type counter struct {
-	n atomic.Uint64 // only its loop adds
-	_ [120]byte
+// part is what a loop has for itself, on cache lines of its own.
+type part struct {
+	given [exchange.Steps]atomic.Uint64 // only its loop adds
+	spare *body                         // that can be used again
+	kept  int
+	_     [80]byte
 }
 
 var (
@@ -67,20 +84,27 @@ var (
 
 // New checks the answer.
 func New(o Options) (*Policy, error) {
+	p := &Policy{stored: o.Stored, barred: o.Barred, parts: make([]part, o.Loops)}
+	if o.Answer == nil {
+		return p, nil
+	}
 	if has(o.Answer.Headers, Field) {
 		return nil, fmt.Errorf("%s is what the gateway marks the answer with; leave it out", Field)
 	}
-	headers := map[string]string{Field: static}
-	if !has(o.Answer.Headers, "Cache-Control") {
-		headers["Cache-Control"] = "no-store"
+	answer := *o.Answer
+	answer.Headers = maps.Clone(answer.Headers)
+	if answer.Headers == nil {
+		answer.Headers = map[string]string{}
 	}
-	maps.Copy(headers, o.Answer.Headers)
-	o.Answer.Headers = headers
-	answer, err := exchange.NewStatic(o.Answer)
-	if err != nil {
+	if !has(answer.Headers, "Cache-Control") {
+		answer.Headers["Cache-Control"] = "no-store"
+	}
+	var err error
+	if p.page, err = newPage(&answer, o.PathNames, o.Plain); err != nil {
 		return nil, err
 	}
-	return &Policy{answer: answer, barred: o.Barred, given: make([]counter, o.Loops)}, nil
+	p.answer, err = exchange.NewStatic(answer)
+	return p, err
 }
 
 func has(headers map[string]string, name string) bool {
@@ -92,10 +116,19 @@ func has(headers map[string]string, name string) bool {
 	return false
 }
 
-// OnResponse lets what the upstream answered pass.
+// OnResponse lets what the upstream answered pass, replaces the gateway's own answer where it may,
+// and marks what stands in for the live one.
 func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
-	if x.Reason != exchange.NoReason {
+	if x.Reason == exchange.NoReason {
+		return exchange.Continue
+	}
+	if x.Step == exchange.StepLive {
 		p.degrade(x)
+	}
+	if x.Step != exchange.StepLive {
+		x.Response.Fields.Set(fieldName, marks[x.Step])
+		n := &p.parts[x.Loop()].given[x.Step]
+		n.Store(n.Load() + 1)
 	}
 	return exchange.Continue
 }
@@ -103,26 +136,37 @@ func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 // degrade replaces the gateway's own answer, Retry-After and all, where it is not the client's doing,
 // the request has changed nothing and its class allows it.
 func (p *Policy) degrade(x *exchange.Exchange) {
-	fault := x.Reason.Fault()
-	if fault != exchange.UpstreamFault && fault != exchange.ProtectionFault {
+	if p.answer == nil || p.barred>>x.Class&1 != 0 || !x.MayDegrade() {
 		return
 	}
-	method := string(x.Request.Method)
-	if method != http.MethodGet && method != http.MethodHead || p.barred>>x.Class&1 != 0 {
-		return
+	if p.page != nil {
+		p.page.answer(x, p.answer, &p.parts[x.Loop()])
+	} else {
+		p.answer.Answer(x, x.Reason)
 	}
-	p.answer.Answer(x, x.Reason)
-	p.given[x.Loop()].n.Add(1)
+	x.Step = exchange.StepStatic
 }
 
 // Inherit implements exchange.Heir.
-func (p *Policy) Inherit(old any) { p.given = old.(*Policy).given }
+func (p *Policy) Inherit(old any) {
+	if q := old.(*Policy); len(q.parts) == len(p.parts) {
+		p.parts = q.parts
+	}
+}
 
 // Metrics implements exchange.Metered.
 func (p *Policy) Metrics(emit func(series int, value float64, labels ...string)) {
-	var sum uint64
-	for i := range p.given {
-		sum += p.given[i].n.Load()
+	for step := exchange.StepCache; step < exchange.Steps; step++ {
+		var sum uint64
+		for i := range p.parts {
+			sum += p.parts[i].given[step].Load()
+		}
+		has := p.stored
+		if step == exchange.StepStatic {
+			has = p.answer != nil
+		}
+		if has || sum > 0 { // the route had it before a reload
+			emit(0, float64(sum), step.String())
+		}
 	}
-	emit(0, float64(sum), static)
 }

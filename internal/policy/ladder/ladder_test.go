@@ -31,7 +31,7 @@ func refused(on loop, method string, status int, reason exchange.Reason) *exchan
 
 func policy(t testing.TB, o exchange.StaticOptions) *ladder.Policy {
 	t.Helper()
-	p, err := ladder.New(ladder.Options{Answer: o, Loops: 2})
+	p, err := ladder.New(ladder.Options{Answer: &o, Loops: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestTheAnswer(t *testing.T) {
 	}{
 		"text": {
 			exchange.StaticOptions{Body: []byte("later")}, 200,
-			[]string{"Cache-Control: no-store", "X-Degraded: static", text},
+			[]string{"Cache-Control: no-store", text, "X-Degraded: static"},
 		},
 		"nothing": {
 			exchange.StaticOptions{Status: 204}, 204,
@@ -75,7 +75,7 @@ func TestTheAnswer(t *testing.T) {
 		},
 		"for a cache": {
 			exchange.StaticOptions{Headers: map[string]string{"cache-control": "max-age=1", "X-A": "b"}}, 200,
-			[]string{"X-A: b", "X-Degraded: static", "cache-control: max-age=1"},
+			[]string{"X-A: b", "cache-control: max-age=1", "X-Degraded: static"},
 		},
 		"typed": {
 			exchange.StaticOptions{Body: []byte("[]"), Headers: map[string]string{"Content-Type": "application/json"}}, 200,
@@ -135,7 +135,7 @@ func TestOnlyGETAndHEADGetIt(t *testing.T) {
 }
 
 func TestBarredClassesDoNotGetIt(t *testing.T) {
-	p, err := ladder.New(ladder.Options{Loops: 1, Barred: 1<<0 | 1<<9})
+	p, err := ladder.New(ladder.Options{Answer: &exchange.StaticOptions{}, Loops: 1, Barred: 1<<0 | 1<<9})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +155,7 @@ func TestBadAnswersAreRefused(t *testing.T) {
 		"status 101":    {Status: 101},
 		"gateway's own": {Headers: map[string]string{"Connection": "close"}},
 	} {
-		if _, err := ladder.New(ladder.Options{Answer: o, Loops: 1}); err == nil || !strings.Contains(err.Error(), hint) {
+		if _, err := ladder.New(ladder.Options{Answer: &o, Loops: 1}); err == nil || !strings.Contains(err.Error(), hint) {
 			t.Errorf("%+v: %v, want an error with %q", o, err, hint)
 		}
 	}

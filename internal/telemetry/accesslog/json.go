@@ -26,6 +26,7 @@ import (
 //	class              SLA class, such as "P1"
 //	attempts         * tries made upstream
 //	reason           * why the gateway answered in the upstream's stead, or cut the exchange
+//	degraded         * what stands in for the live answer: "cache", "stale" or "static"
 //	messages_in, messages_out * messages of a WebSocket, from the client and from the upstream
 //	close_code, closed_by     * of its first close frame; 1006 and "nobody" for none
 //	grpc_status      * of a gRPC call, such as "UNAVAILABLE"
@@ -73,6 +74,7 @@ func (e *jsonEncoder) Append(dst []byte, r *Record) []byte {
 		dst = strconv.AppendInt(append(dst, `,"attempts":`...), int64(r.Attempts), 10)
 	}
 	dst = appendText(dst, `,"reason":"`, r.Reason, maxOther)
+	dst = appendText(dst, `,"degraded":"`, r.Degraded, maxOther)
 	if r.WebSocket {
 		dst = strconv.AppendUint(append(dst, `,"messages_in":`...), r.MessagesIn, 10)
 		dst = strconv.AppendUint(append(dst, `,"messages_out":`...), r.MessagesOut, 10)

@@ -37,6 +37,7 @@ type Record struct {
 	Class        uint8  // SLA class, 0 for P0
 	Attempts     uint8  // tries made upstream
 	Reason       string // why the gateway answered in the upstream's stead
+	Degraded     string // which step of the ladder the answer is: a short word of ours
 	GRPC         string // status of a gRPC call, such as "UNAVAILABLE"
 	ID           []byte // request id
 	UserAgent    []byte
@@ -82,6 +83,7 @@ func (r *Record) bound() int {
 		len(r.UpstreamName),
 		len(r.Target),
 		len(r.Reason),
+		len(r.Degraded),
 		len(r.GRPC),
 		len(r.ID),
 		len(r.UserAgent),
