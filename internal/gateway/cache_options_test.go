@@ -18,7 +18,7 @@ type asked struct {
 // What each option of a route's cache does, as its clients see it.
 func TestTheOptionsOfARoutesCache(t *testing.T) {
 	t.Parallel()
-	old := "Last-Modified: " + time.Now().Add(-1000*time.Second).UTC().Format(http.TimeFormat)
+	const old = "Last-Modified: 1000 s ago"
 	const miss, hit = "fwd=uri-miss", "hit; ttl="
 	for keys, test := range map[string]struct {
 		says   string // the service, a field
@@ -73,7 +73,11 @@ func TestTheOptionsOfARoutesCache(t *testing.T) {
 					all += name + ": " + strings.Join(values, ",") + "\n"
 				}
 				saw <- all
-				if name, value, ok := strings.Cut(test.says, ": "); ok {
+				name, value, ok := strings.Cut(test.says, ": ")
+				if test.says == old { // when it is asked: the test may wait before it begins
+					value = time.Now().Add(-1000 * time.Second).UTC().Format(http.TimeFormat)
+				}
+				if ok {
 					w.Header().Set(name, value)
 				}
 				w.WriteHeader(max(test.status, 200))

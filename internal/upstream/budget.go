@@ -57,7 +57,8 @@ func (b *budget) retry(now int64) bool {
 	if float64(b.retried+1) <= most+1e-6 && b.paid > 1-1e-6 {
 		b.paid--
 	} else {
-		if float64(b.retried) > b.most { // more than a second of the floor may count
+		// What counts is of a slot more than a second, so the floor's share of that may be one more.
+		if float64(b.retried) > b.most {
 			return false
 		}
 		b.tokens = min(b.most, b.tokens+float64(now-b.filled)/1e9*b.rate)

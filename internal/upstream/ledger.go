@@ -8,9 +8,8 @@ import (
 )
 
 // ledger checks a loop's retries against what the configuration allows, without the budget's own
-// counts: in no nine tenths of a second are there more retries than the share of the requests of the
-// second that they end, or than the loop's part of the floor. The budget counts in tenths of a second,
-// so what it counts together is between these two. Only with invariant.On.
+// counts: in no second that ends with a retry are there more of them than the share of its requests,
+// or than the loop's part of the floor and the one that goes beyond it. Only with invariant.On.
 type ledger struct {
 	requests, retries []int64 // when
 }
@@ -27,12 +26,12 @@ func (l *Local) Retried(now int64) {
 	}
 	b := &l.ledger
 	b.requests = since(b.requests, now-int64(time.Second))
-	b.retries = append(since(b.retries, now-int64(9*time.Second/10)), now)
+	b.retries = append(since(b.retries, now-int64(time.Second)), now)
 	share := l.u.options.RetryBudget * float64(len(b.requests))
 	floor := max(budgetFloor/float64(l.u.env.Loops), 1)
-	if n := len(b.retries); float64(n) > max(share, floor)+1e-6 {
-		panic(fmt.Sprintf("upstream: loop %d retries %d times in a second with %d requests, a budget of %v allows %.1f",
-			l.loop, n, len(b.requests), l.u.options.RetryBudget, max(share, floor)))
+	if n, most := len(b.retries), max(share, floor+1); float64(n) > most+1e-6 {
+		panic(fmt.Sprintf("upstream: loop %d retries %d times in a second with %d requests, "+
+			"a budget of %v allows %.1f", l.loop, n, len(b.requests), l.u.options.RetryBudget, most))
 	}
 }
 
