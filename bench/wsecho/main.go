@@ -1,6 +1,6 @@
 // Command wsecho is a WebSocket service that sends back what it gets, with either of two
-// implementations of RFC 6455 that are not plimsoll's. bench/autobahn.py runs the Autobahn test suite
-// against it, directly and through the gateway.
+// implementations of RFC 6455 that are not plimsoll's. bench/autobahn.py runs the Autobahn test
+// suite against it, directly and through the gateway.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Package admission decides which requests an instance refuses when it has more of them than its own
-// processor can serve. It is a law over one loop's delay; it must not know requests, connections or
-// the configuration.
+// Package admission decides which requests an instance refuses when it has more of them than its
+// own processor can serve. It is a law over one loop's delay; it must not know requests,
+// connections or the configuration.
 //
 // A loop that falls behind finds more to do each time it looks at its sockets. How long that takes,
 // its backlog, is how long a request waits before anything is done for it, and there is no other
@@ -52,8 +52,8 @@ type SheddingPlan struct {
 // ramp is the backlog, in nanoseconds, at which the first of a class are refused, and then all.
 type ramp struct{ from, to int64 }
 
-// NewSheddingPlan makes the law. A class that is not among those used is treated as the next lower one that
-// is, or as the lowest.
+// NewSheddingPlan makes the law. A class that is not among those used is treated as the next lower
+// one that is, or as the lowest.
 func NewSheddingPlan(o Options) *SheddingPlan {
 	delay := max(int64(o.Delay), 4*Classes)
 	p := &SheddingPlan{Shadow: o.Shadow, start: delay / 4}
@@ -144,9 +144,9 @@ func (l *Limiter) Backlog() int64 { return l.backlog }
 // Behind says whether there is more than the loop can serve, so that some requests are refused.
 func (l *Limiter) Behind(p *SheddingPlan) bool { return l.backlog > p.start }
 
-// Refuse says whether to refuse a request of a class that comes while the loop is behind, or that has
-// waited for its turn. waited is for how long, in nanoseconds: for a class that waits the longer of
-// that and the backlog counts. The client is a hash of its address. It does not allocate.
+// Refuse says whether to refuse a request of a class that comes while the loop is behind, or that
+// has waited for its turn. waited is for how long, in nanoseconds: for a class that waits the
+// longer of that and the backlog counts. The client is a hash of its address. It does not allocate.
 //
 // A client that asks for n times what clients ask for on average is admitted as rarely
 // as if it had to be lucky n times: all lose the same share when they ask for the same, and none is

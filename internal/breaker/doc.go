@@ -27,11 +27,11 @@
 //
 // Any method may be called by any goroutine at any time; none waits, and none allocates. Counters
 // are atomics. What must change together is changed by who holds the pen, one bit beside the state:
-// it is taken by one compare-and-swap and never waited for. A caller that finds it taken goes on with the
-// state that is still shown. No evidence is lost by that, because of one order that every method
-// keeps: evidence is stored first, then the pen is tried; and who puts the pen down looks once more
-// whether anything is due. So a rule that was broken while another held the pen is acted on by that
-// other.
+// it is taken by one compare-and-swap and never waited for. A caller that finds it taken goes on
+// with the state that is still shown. No evidence is lost by that, because of one order that every
+// method keeps: evidence is stored first, then the pen is tried; and who puts the pen down looks
+// once more whether anything is due. So a rule that was broken while another held the pen is acted
+// on by that other.
 //
 // Rejected: a pointer to an immutable state, replaced as a whole. It is simpler to read, but it
 // allocates with every transition, and what the rules count would still have to be shared.

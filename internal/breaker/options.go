@@ -12,7 +12,8 @@ const MaxTrials = 64
 
 const (
 	minWindow = 10 * time.Millisecond
-	// Counters of a slice of the window have 32 bits: an hour's slice holds 12 million calls a second.
+	// Counters of a slice of the window have 32 bits: an hour's slice holds 12 million calls a
+	// second.
 	maxWindow = time.Hour
 	// A trial's slot holds its time in 55 bits, and compares over half of their range, 208 days.
 	maxWait  = 30 * 24 * time.Hour
@@ -29,13 +30,14 @@ type Options struct {
 	// FailureRatio opens when more than this share of the calls in the window failed. Off when 0,
 	// otherwise below 1.
 	FailureRatio float64
-	// SlowRatio opens when more than this share of the calls in the window took longer than SlowOver.
-	// A call that failed slowly counts as failed and as slow. Off when 0, otherwise below 1.
+	// SlowRatio opens when more than this share of the calls in the window took longer than
+	// SlowOver. A call that failed slowly counts as failed and as slow. Off when 0, otherwise below
+	// 1.
 	SlowRatio float64
 	// SlowOver is the latency above which a call is slow; a trial that is slow has failed.
 	SlowOver time.Duration
-	// Window is how far the two ratios look back: ten slices, the youngest of which is being filled.
-	// 5 s when 0.
+	// Window is how far the two ratios look back: ten slices, the youngest of which is being
+	// filled. 5 s when 0.
 	Window time.Duration
 	// MinRequests is how many calls the window must have before a ratio means anything. 20 when 0.
 	// While ramping it shrinks with the admitted share, but not below Successes.

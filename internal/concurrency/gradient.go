@@ -222,9 +222,9 @@ func (g *gradient) steer() {
 // while. Small steps do not: without it a limit may stay at a knee that slow requests pretended.
 // It costs a short queue inside the service.
 //
-// What was seen above the limit before must not outweigh what a look sees, or a service that has become
-// twice as fast is taken for one with half the knee: five requests inside do now what ten did, and no
-// look was long enough to show that ten do more.
+// What was seen above the limit before must not outweigh what a look sees, or a service that has
+// become twice as fast is taken for one with half the knee: five requests inside do now what ten
+// did, and no look was long enough to show that ten do more.
 func (g *gradient) look(target float64) bool {
 	if g.now-g.looked < max(lookEvery, lookRests*g.span) || target < 0.9*g.limit {
 		return false

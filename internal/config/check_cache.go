@@ -51,7 +51,8 @@ func (c *RouteCache) check(s *scope) {
 	}
 	if s.good("status_name") && c.StatusName != "" {
 		if err := exchange.CheckFieldName(c.StatusName); err != nil || len(c.StatusName) > 64 {
-			s.reject("status_name", "%q is not a token of at most 64 characters; use letters, digits and any of "+
+			s.reject("status_name", "%q is not a token of at most 64 characters; use letters, "+
+				"digits and any of "+
 				"!#$%%&'*+-.^_`|~", clip(c.StatusName))
 		}
 	}
@@ -128,7 +129,8 @@ func (g *Guard) check(s *scope) {
 		}
 	}
 	if s.good("false_positives") && (g.FalsePositives < 0.0001 || g.FalsePositives > 0.5) {
-		s.reject("false_positives", "%g%% is not between 0.01%% and 50%%; choose a share within", float64(g.FalsePositives)*100)
+		s.reject("false_positives", "%g%% is not between 0.01%% and 50%%; choose a share within",
+			float64(g.FalsePositives)*100)
 	}
 }
 

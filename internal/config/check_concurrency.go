@@ -36,8 +36,8 @@ func (c *RouteConcurrency) check(s *scope) {
 	}
 }
 
-// checkConcurrency checks that the route's pattern, whose values have these names, has the one of the
-// key.
+// checkConcurrency checks that the route's pattern, whose values have these names, has the one of
+// the key.
 func (r *Route) checkConcurrency(s *scope, names []string) {
 	if r.Concurrency == nil || !s.has("concurrency") || names == nil {
 		return

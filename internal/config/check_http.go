@@ -104,7 +104,8 @@ func (f *Fallback) check(s *scope) {
 	}
 	f.Content = s.staticBody(f.Status, f.File)
 	if f.Template && !s.has("file") && s.good("template") {
-		s.reject("template", "is about a file, and there is none; remove it: a body may have variables without it")
+		s.reject("template", "is about a file, and there is none; remove it: "+
+			"a body may have variables without it")
 	}
 }
 

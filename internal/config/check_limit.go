@@ -169,12 +169,15 @@ func (l *RateLimit) checkCostHeader(s *scope) {
 	case c.Max == 0:
 		s.fail(s.within("cost", "header"), "requests say their cost; say by max how much that can be")
 	case c.Max < c.Tokens:
-		s.fail(s.within("cost", "max"), "%d is less than what a usual request costs, %d; make it at least that",
+		s.fail(s.within("cost", "max"), "%d is less than what a usual request costs, "+
+			"%d; make it at least that",
 			c.Max, c.Tokens)
 	case l.Algorithm == "sliding_log":
-		s.fail(s.within("cost", "header"), "sliding_log counts requests alike; remove it, or choose sliding_window")
+		s.fail(s.within("cost", "header"), "sliding_log counts requests alike; remove it, "+
+			"or choose sliding_window")
 	case l.Shared != nil:
-		s.fail(s.within("cost", "header"), "a shared limit counts requests alike; remove it, or do not share the limit")
+		s.fail(s.within("cost", "header"), "a shared limit counts requests alike; remove it, "+
+			"or do not share the limit")
 	}
 }
 

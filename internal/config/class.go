@@ -90,7 +90,8 @@ func (c *Config) checkSteps(s *scope) {
 	for _, g := range s.steps {
 		if class := c.SLA(g.class); !class.May(g.step) {
 			s.fail(g.at, "the class %s may not get %s answers; write classes: {%s: {degrade: %s}}, "+
-				"give the route another sla, or remove %s", g.class, g.step, g.class, class.and(g.step), g.key)
+				"give the route another sla, or remove %s",
+				g.class, g.step, g.class, class.and(g.step), g.key)
 		}
 	}
 }

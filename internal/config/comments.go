@@ -12,8 +12,8 @@ import (
 //go:embed types*.go
 var typesSource embed.FS
 
-// comments are the doc comments of the types*.go: by type, and by type and field as "Type.Field". Names
-// of Go in them are replaced by the keys that people write.
+// comments are the doc comments of the types*.go: by type, and by type and field as "Type.Field".
+// Names of Go in them are replaced by the keys that people write.
 var comments = sync.OnceValue(func() map[string]string {
 	found := make(map[string]string)
 	files, err := typesSource.ReadDir(".")

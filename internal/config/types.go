@@ -36,20 +36,22 @@ type Config struct {
 	// Redis are servers, or clusters, that several instances share, by names: for limits (their key
 	// shared), the cache (cache.redis) and guards.
 	Redis map[string]*Redis `yaml:"redis"`
-	// SLAHeader is the name of a header, such as X-SLA-Class, in which the trusted peers of a listener
-	// (trusted_proxies) say the class of a request, P0 to P9, in place of its route's. Any other value
-	// is passed over and counted. Upstreams get the class in force in the same header, no matter who
-	// chose it, unless a route's request_headers remove it. Default: none. Nobody else's header of that name
-	// is seen by anything. Hazard: a peer that passes its clients' header on lets them all be P0.
+	// SLAHeader is the name of a header, such as X-SLA-Class, in which the trusted peers of a
+	// listener (trusted_proxies) say the class of a request, P0 to P9, in place of its route's. Any
+	// other value is passed over and counted. Upstreams get the class in force in the same header,
+	// no matter who chose it, unless a route's request_headers remove it. Default: none. Nobody
+	// else's header of that name is seen by anything. Hazard: a peer that passes its clients'
+	// header on lets them all be P0.
 	SLAHeader string `yaml:"sla_header"`
 	// Routes say what is done with which requests. The most specific match wins, whatever the
 	// order; two routes that could both win are an error.
 	Routes []Route `yaml:"routes"`
 	// Cache bounds the memory of what routes with cache store.
 	Cache CacheMemory `yaml:"cache"`
-	// CompressMemory is the most memory that the encoders of all routes with compress take together; a
-	// response that finds none is passed on as it is. One takes 0.5MB to 1.7MB. Default: 256MB, shared
-	// evenly by the loops. Hazard: a stream of events keeps its encoder for as long as it lasts.
+	// CompressMemory is the most memory that the encoders of all routes with compress take
+	// together; a response that finds none is passed on as it is. One takes 0.5MB to 1.7MB.
+	// Default: 256MB, shared evenly by the loops. Hazard: a stream of events keeps its encoder for
+	// as long as it lasts.
 	CompressMemory Size `yaml:"compress_memory" default:"256MB" min:"16MB" max:"64GB"`
 	// Admission refuses requests, the lowest class first, when the gateway's own processor is the
 	// limit. Default: nobody is refused, and all wait alike.
@@ -78,16 +80,16 @@ type Listener struct {
 	// firewalls that let TCP pass need a rule for UDP; and HTTP/3 costs several times the processor
 	// time of HTTP/2. docs/http3.md says how much.
 	HTTP3 bool `yaml:"http3" default:"false"`
-	// EarlyData lets clients of HTTP/3 that come again send requests with their first packet (0-RTT).
-	// Only GET, HEAD, OPTIONS and TRACE are served then, and go on with Early-Data: 1; others wait for
-	// the handshake. It needs http3, and session_tickets. Default: false. Hazard: who has recorded
-	// such a request can have it served again, any number of times: a service that changes something
-	// on GET must answer 425 to Early-Data: 1 (RFC 8470).
+	// EarlyData lets clients of HTTP/3 that come again send requests with their first packet
+	// (0-RTT). Only GET, HEAD, OPTIONS and TRACE are served then, and go on with Early-Data: 1;
+	// others wait for the handshake. It needs http3, and session_tickets. Default: false. Hazard:
+	// who has recorded such a request can have it served again, any number of times: a service that
+	// changes something on GET must answer 425 to Early-Data: 1 (RFC 8470).
 	EarlyData bool `yaml:"early_data" default:"false"`
-	// AltSvc is the Alt-Svc header of responses over HTTP/1.1 and HTTP/2, by which browsers learn of
-	// HTTP/3; "off" is none. Default: h3 at the listener's own port, for a day, where http3 is on. Give
-	// it where clients reach the listener at another port: 'h3=":443"; ma=86400'. A response that has
-	// the header from its service keeps that.
+	// AltSvc is the Alt-Svc header of responses over HTTP/1.1 and HTTP/2, by which browsers learn
+	// of HTTP/3; "off" is none. Default: h3 at the listener's own port, for a day, where http3 is
+	// on. Give it where clients reach the listener at another port: 'h3=":443"; ma=86400'. A
+	// response that has the header from its service keeps that.
 	AltSvc string `yaml:"alt_svc"`
 	// TrustedProxies are the peers (addresses or CIDR prefixes) whose X-Forwarded-*, X-Real-Ip,
 	// Forwarded and X-Request-Id headers are believed. Default: none, so that those headers are
@@ -223,12 +225,12 @@ type Route struct {
 	// client does not take what is queued for it, the response is not read, and it counts from when
 	// the client does. Default: 60s. Then the client gets 504.
 	Timeout Duration `yaml:"timeout" default:"60s" min:"1ms" max:"24h"`
-	// DeadlineHeader is the name of a header, such as X-Request-Deadline-Ms, that tells the upstream
-	// for how many milliseconds its answer is waited for: until the route's timeout, or the upstream's
-	// per_try_timeout; a retry says what is left then. A trusted peer of the listener shortens the
-	// timeout by the same header: when its time is over the request is not sent, and gets 504 with the
-	// reason deadline_passed. Nobody else's header of that name is seen by anything, on any route.
-	// Default: none.
+	// DeadlineHeader is the name of a header, such as X-Request-Deadline-Ms, that tells the
+	// upstream for how many milliseconds its answer is waited for: until the route's timeout, or
+	// the upstream's per_try_timeout; a retry says what is left then. A trusted peer of the
+	// listener shortens the timeout by the same header: when its time is over the request is not
+	// sent, and gets 504 with the reason deadline_passed. Nobody else's header of that name is seen
+	// by anything, on any route. Default: none.
 	DeadlineHeader string `yaml:"deadline_header"`
 	// StreamTimeout is how long an upstream's response may be silent once it has begun. Default:
 	// 60s.
@@ -244,8 +246,8 @@ type Route struct {
 	// HoldBody is how much of a request body is received before a connection to the upstream is
 	// taken, so that slow clients do not occupy those; the rest of a longer body is streamed, and
 	// everything is while a loop holds 32MB. Default: 64KB. 0B streams from the first byte. Hazard:
-	// a client that waits for an answer before it sends the rest of its body waits without success; set 0B
-	// on its route. A call of gRPC is not waited for: so much of it is kept for a retry.
+	// a client that waits for an answer before it sends the rest of its body waits without success;
+	// set 0B on its route. A call of gRPC is not waited for: so much of it is kept for a retry.
 	HoldBody Size `yaml:"hold_body" default:"64KB" min:"0B" max:"64KB"`
 	// StripPrefix takes a leading part off the path before it is forwarded. Default: none.
 	StripPrefix string `yaml:"strip_prefix"`
@@ -278,32 +280,33 @@ type Route struct {
 	Trace bool `yaml:"trace" default:"false"`
 	// Access allows and denies client addresses. Default: everyone.
 	Access *Access `yaml:"access"`
-	// Limits bound how many requests of each client, or of all, the route takes in a time. A request
-	// must pass all of them, 8 at most; else it gets 429, and costs nothing with the others. Default:
-	// none. docs/protection-limits.md says which algorithm does what.
+	// Limits bound how many requests of each client, or of all, the route takes in a time. A
+	// request must pass all of them, 8 at most; else it gets 429, and costs nothing with the
+	// others. Default: none. docs/protection-limits.md says which algorithm does what.
 	Limits []RateLimit `yaml:"limits"`
 	// Concurrency bounds how many requests of the route are under way at once, in all or of each
 	// client: {max, key, max_per_value}, or max alone. Default: none.
 	Concurrency *RouteConcurrency `yaml:"concurrency"`
-	// Cache stores responses of the route's upstream and answers from them. Default: none is stored.
-	// Routes for unsafe methods (POST, PUT, DELETE) of what is stored need it too: with it their
-	// success outdates what is stored for the same URI.
+	// Cache stores responses of the route's upstream and answers from them. Default: none is
+	// stored. Routes for unsafe methods (POST, PUT, DELETE) of what is stored need it too: with it
+	// their success outdates what is stored for the same URI.
 	Cache *RouteCache `yaml:"cache"`
 	// Guard refuses requests for keys that do not exist. Default: none is refused.
 	Guard *Guard `yaml:"guard"`
-	// Compress encodes the content of responses with zstd, brotli or gzip, for clients that take it:
-	// true, or {encodings, min_size, types, level, adapt}. docs/compression.md explains it. Default:
-	// none. Hazard: who can put text of their own into a page beside a secret, and watch how long the
-	// encrypted response is, can guess the secret (BREACH); leave it out for routes that do that.
+	// Compress encodes the content of responses with zstd, brotli or gzip, for clients that take
+	// it: true, or {encodings, min_size, types, level, adapt}. docs/compression.md explains it.
+	// Default: none. Hazard: who can put text of their own into a page beside a secret, and watch
+	// how long the encrypted response is, can guess the secret (BREACH); leave it out for routes
+	// that do that.
 	Compress *Compress `yaml:"compress"`
 	// GRPCWeb translates calls of gRPC-Web, binary and text, to gRPC and back, for an upstream that
 	// speaks HTTP/2. Default: false, they are passed on as they are. Browsers of other origins need
 	// cors too: see docs/grpc.md.
 	GRPCWeb bool `yaml:"grpc_web" default:"false"`
-	// EarlyHints remembers, for each page of the route, the Link fields with rel preload, modulepreload
-	// or preconnect, and sends them as a 103 (Early Hints) before the service is asked for the page
-	// again. Clients of HTTP/2 and HTTP/3 get it. Only links that may be known to everybody are
-	// remembered: docs/http2.md says which. Default: false.
+	// EarlyHints remembers, for each page of the route, the Link fields with rel preload,
+	// modulepreload or preconnect, and sends them as a 103 (Early Hints) before the service is
+	// asked for the page again. Clients of HTTP/2 and HTTP/3 get it. Only links that may be known
+	// to everybody are remembered: docs/http2.md says which. Default: false.
 	EarlyHints bool `yaml:"early_hints" default:"false"`
 	// CORS answers preflights and adds the response headers that browsers ask for. Default: none.
 	CORS *CORS `yaml:"cors"`
@@ -322,14 +325,14 @@ func (r *Route) Position() Position { return r.at }
 
 // WebSocket is what a route's WebSockets may do, over HTTP/1.1 and HTTP/2.
 type WebSocket struct {
-	// Max is how many of the route's are open at once in this instance, those that are asked for and
-	// not answered yet included; one more gets 503 with the reason websockets_full. Default: 0, no
-	// bound.
+	// Max is how many of the route's are open at once in this instance, those that are asked for
+	// and not answered yet included; one more gets 503 with the reason websockets_full. Default: 0,
+	// no bound.
 	Max int `yaml:"max" default:"0" min:"0" max:"1000000"`
-	// MaxMessage is the longest message of a client, as it is sent: compressed, where that was agreed
-	// on. A longer one closes the WebSocket with 1009, and nothing of the frame that goes beyond is
-	// forwarded. Bytes that are not WebSocket frames close it with 1002; without a bound they are
-	// carried as they come. Default: 0B, no bound.
+	// MaxMessage is the longest message of a client, as it is sent: compressed, where that was
+	// agreed on. A longer one closes the WebSocket with 1009, and nothing of the frame that goes
+	// beyond is forwarded. Bytes that are not WebSocket frames close it with 1002; without a bound
+	// they are carried as they come. Default: 0B, no bound.
 	MaxMessage Size `yaml:"max_message" default:"0B" min:"0B" max:"1TB"`
 	// PingInterval is after how long a silence of the client the gateway sends it a ping. A client
 	// that is silent as long again is taken for gone, and its WebSocket closed with 1001. Default:
@@ -338,9 +341,9 @@ type WebSocket struct {
 	// Lifetime is how long a WebSocket may be open, whatever goes on in it. Then it is closed with
 	// 1001. Default: 0s, no bound.
 	Lifetime Duration `yaml:"lifetime" default:"0s" min:"0s" max:"720h"`
-	// CloseGrace is how long the gateway waits, once it closes a WebSocket, for the frames under way
-	// to end and for the close frames of both sides. Default: 5s. In a drain its timeout comes first
-	// where that is shorter.
+	// CloseGrace is how long the gateway waits, once it closes a WebSocket, for the frames under
+	// way to end and for the close frames of both sides. Default: 5s. In a drain its timeout comes
+	// first where that is shorter.
 	CloseGrace Duration `yaml:"close_grace" default:"5s" min:"0s" max:"10m"`
 }
 
@@ -386,38 +389,38 @@ type RateLimit struct {
 	// reload carries the counts of a limit over to the one with the same name, key and algorithm.
 	// Default: its place in the list, "1" for the first.
 	Name string `yaml:"name"`
-	// Rate is how many requests pass in a time: "N/s", "N/m", "N/h", "N/d" for a second, a minute, an
-	// hour and a day, or "N/DURATION", such as "20/10s". Required.
+	// Rate is how many requests pass in a time: "N/s", "N/m", "N/h", "N/d" for a second, a minute,
+	// an hour and a day, or "N/DURATION", such as "20/10s". Required.
 	Rate string `yaml:"rate" required:"true"`
 	// Algorithm says how requests are counted: "token_bucket" (a burst at once, then the rate),
-	// "gcra" (the same with a burst of 1 unless it says more, so that requests keep their distance),
-	// "leaky_bucket" (requests wait for their turn), "fixed_window" (so many in each window,
-	// twice as many around its edge), "sliding_window" (weighs the window before) or "sliding_log"
-	// (exact, and takes memory for each request). Default: "token_bucket".
+	// "gcra" (the same with a burst of 1 unless it says more, so that requests keep their
+	// distance), "leaky_bucket" (requests wait for their turn), "fixed_window" (so many in each
+	// window, twice as many around its edge), "sliding_window" (weighs the window before) or
+	// "sliding_log" (exact, and takes memory for each request). Default: "token_bucket".
 	Algorithm string `yaml:"algorithm" default:"token_bucket" enum:"token_bucket,gcra,leaky_bucket,fixed_window,sliding_window,sliding_log"`
 	// Burst is how many requests may come at once after a quiet time, with token_bucket and gcra.
 	// Default: as many as the rate's number, or, with gcra, the cost of one request.
 	Burst *int `yaml:"burst" min:"1" max:"1000000000"`
-	// Cost of a request: a number, or {tokens, header, max} where trusted peers say what theirs cost.
-	// It is taken from what the rate and the burst allow. Default: 1.
+	// Cost of a request: a number, or {tokens, header, max} where trusted peers say what theirs
+	// cost. It is taken from what the rate and the burst allow. Default: 1.
 	Cost RequestCost `yaml:"cost"`
-	// Key says what is counted apart: "client_address", "header:NAME", "cookie:NAME", "path:NAME" or
-	// "query:NAME". Default: none, all requests of the route count together. Hazard: a client
+	// Key says what is counted apart: "client_address", "header:NAME", "cookie:NAME", "path:NAME"
+	// or "query:NAME". Default: none, all requests of the route count together. Hazard: a client
 	// chooses its headers; a limit on one that nobody checks bounds only those who are honest.
 	Key string `yaml:"key"`
 	// PrefixV4 is how many bits of a client's IPv4 address count. Default: 32.
 	PrefixV4 int `yaml:"prefix_v4" default:"32" min:"1" max:"32"`
-	// PrefixV6 is how many bits of a client's IPv6 address count. Default: 64, what one customer of a
-	// provider has at least. Hazard: with 128 a single machine has more addresses than any limit can
-	// count.
+	// PrefixV6 is how many bits of a client's IPv6 address count. Default: 64, what one customer of
+	// a provider has at least. Hazard: with 128 a single machine has more addresses than any limit
+	// can count.
 	PrefixV6 int `yaml:"prefix_v6" default:"64" min:"1" max:"128"`
-	// Missing says what becomes of requests without the key: they count "together", as one value, or
-	// "pass". Default: "together".
+	// Missing says what becomes of requests without the key: they count "together", as one value,
+	// or "pass". Default: "together".
 	Missing string `yaml:"missing" default:"together" enum:"together,pass"`
-	// Values is how many values are counted apart, rounded up to a power of two; each takes 31 bytes.
-	// When so many are in use, new ones share buckets with others, at the limit's rate for each
-	// bucket. Default: 0, for 65536, or as many as 32MB hold with sliding_log. A change makes the
-	// counts begin afresh.
+	// Values is how many values are counted apart, rounded up to a power of two; each takes 31
+	// bytes. When so many are in use, new ones share buckets with others, at the limit's rate for
+	// each bucket. Default: 0, for 65536, or as many as 32MB hold with sliding_log. A change makes
+	// the counts begin afresh.
 	Values int `yaml:"values" default:"0" min:"0" max:"16777216"`
 	// Queue is how many requests of a value leaky_bucket lets wait; more get 429. Default: 100.
 	Queue int `yaml:"queue" default:"100" min:"1" max:"1000000"`
@@ -443,8 +446,9 @@ type RequestCost struct {
 	// Tokens are the cost of a request that does not say its own. Default: 1.
 	Tokens int `yaml:"tokens" default:"1" min:"1" max:"1000000" scalar:"true"`
 	// Header is the name of a field, such as X-Cost, by which the trusted peers of a listener
-	// (trusted_proxies) say what a request costs: a number from 1 to max. A larger one counts as max,
-	// anything else as tokens. Others are not believed. Not with sliding_log and shared. Default: none.
+	// (trusted_proxies) say what a request costs: a number from 1 to max. A larger one counts as
+	// max, anything else as tokens. Others are not believed. Not with sliding_log and shared.
+	// Default: none.
 	Header string `yaml:"header"`
 	// Max is the most that a request can cost by its header. Needed with header. Default: 0.
 	Max int `yaml:"max" default:"0" min:"0" max:"1000000"`
@@ -463,36 +467,36 @@ type SharedLimit struct {
 	// burst, or, with windows, of the rate's number.
 	Batch int `yaml:"batch" default:"0" min:"0" max:"10000"`
 	// Unavailable says what becomes of a request for which Redis does not answer in time: "local"
-	// (this instance's own limit decides; see instances), "allow" (it passes) or "deny" (503). Default:
-	// "local". Hazard: with deny an outage of Redis is one of the route.
+	// (this instance's own limit decides; see instances), "allow" (it passes) or "deny" (503).
+	// Default: "local". Hazard: with deny an outage of Redis is one of the route.
 	Unavailable string `yaml:"unavailable" default:"local" enum:"local,allow,deny"`
 	// Instances is among how many the limit is divided while Redis is unavailable, with local.
 	// Default: 1, each instance lets the whole limit pass.
 	Instances int `yaml:"instances" default:"1" min:"1" max:"100000"`
 }
 
-// RouteConcurrency bounds how many requests of a route are under way at once, over all loops of this
-// instance: from when its limits have let a request pass until the exchange is over, retries and
-// waiting included. Tunnels and streams of events count as long as they last. At least one of max and
-// max_per_value is needed. What a target can carry is better left to the upstream's concurrency,
-// which finds it and lets requests wait by class; here nothing waits.
+// RouteConcurrency bounds how many requests of a route are under way at once, over all loops of
+// this instance: from when its limits have let a request pass until the exchange is over, retries
+// and waiting included. Tunnels and streams of events count as long as they last. At least one of
+// max and max_per_value is needed. What a target can carry is better left to the upstream's
+// concurrency, which finds it and lets requests wait by class; here nothing waits.
 type RouteConcurrency struct {
 	// Max is the most requests of the route; one more gets 503 with the reason route_full. Default:
 	// 0, no bound.
 	Max int `yaml:"max" default:"0" min:"0" max:"1000000" scalar:"true"`
 	// Key says what max_per_value counts apart: "client_address" (an IPv6 client by its /64),
-	// "header:NAME", "cookie:NAME", "path:NAME" or "query:NAME". Default: none. Hazard: many users can
-	// share one address, and a client chooses its headers.
+	// "header:NAME", "cookie:NAME", "path:NAME" or "query:NAME". Default: none. Hazard: many users
+	// can share one address, and a client chooses its headers.
 	Key string `yaml:"key"`
 	// MaxPerValue is the most requests of each value of the key; one more gets 429 with the reason
 	// client_full. Default: 0, no bound.
 	MaxPerValue int `yaml:"max_per_value" default:"0" min:"0" max:"65535"`
-	// Missing says what becomes of requests without the key: they count "together", as one value, or
-	// "pass" and count for max alone. Default: "together".
+	// Missing says what becomes of requests without the key: they count "together", as one value,
+	// or "pass" and count for max alone. Default: "together".
 	Missing string `yaml:"missing" default:"together" enum:"together,pass"`
-	// Values is how many values are counted apart, rounded up to a power of two; each takes 4 bytes.
-	// When many more than a tenth of them have requests under way, some values count together.
-	// Default: 65536. A change makes the counts of values begin afresh.
+	// Values is how many values are counted apart, rounded up to a power of two; each takes 4
+	// bytes. When many more than a tenth of them have requests under way, some values count
+	// together. Default: 65536. A change makes the counts of values begin afresh.
 	Values int `yaml:"values" default:"65536" min:"2" max:"16777216"`
 }
 
@@ -534,14 +538,15 @@ type Mirror struct {
 
 // Admission is what happens to requests when an event loop has more of them than it can serve.
 type Admission struct {
-	// Mode: "enforce", which refuses, and reads connections that have not carried the highest class in
-	// their turn; or "shadow", which refuses nobody and counts whom it would have refused. Default:
-	// "enforce".
+	// Mode: "enforce", which refuses, and reads connections that have not carried the highest class
+	// in their turn; or "shadow", which refuses nobody and counts whom it would have refused.
+	// Default: "enforce".
 	Mode string `yaml:"mode" default:"enforce" enum:"enforce,shadow" scalar:"true"`
-	// Delay: how late an event loop may come to look at a socket. From a quarter of it on the lowest
-	// class is refused, at all of it every class but the highest one, and that one between four and ten
-	// times as much. Default: 10ms. Hazard: thousands of clients that each wait for their answer
-	// before they ask again can make a loop that late without an overload; try "shadow" first.
+	// Delay: how late an event loop may come to look at a socket. From a quarter of it on the
+	// lowest class is refused, at all of it every class but the highest one, and that one between
+	// four and ten times as much. Default: 10ms. Hazard: thousands of clients that each wait for
+	// their answer before they ask again can make a loop that late without an overload; try
+	// "shadow" first.
 	Delay Duration `yaml:"delay" default:"10ms" min:"1ms" max:"10s"`
 }
 

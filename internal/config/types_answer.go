@@ -24,52 +24,55 @@ type Redirect struct {
 	Status int `yaml:"status" default:"308" enum:"301,302,303,307,308"`
 }
 
-// Files serves the files of a directory, to GET and HEAD. The path of a file is what {rest...} stands
-// for at the end of the route's match, or what follows a match that ends in a slash; a match that
-// ends in {$} is for the directory itself.
+// Files serves the files of a directory, to GET and HEAD. The path of a file is what {rest...}
+// stands for at the end of the route's match, or what follows a match that ends in a slash; a match
+// that ends in {$} is for the directory itself.
 type Files struct {
 	// Root is the directory. Required. Nothing outside of it is ever served. It is opened when the
 	// config is loaded, and again when its path comes to lead elsewhere.
 	Root string `yaml:"root" required:"true" file:"true"`
 	// Index is the file that answers for a directory. Default: "index.html". "" is none.
 	Index string `yaml:"index" default:"index.html"`
-	// SPA answers a path that has no file with the root's index and 200, for applications of a single
-	// page that have paths of their own. Default: false, 404. Hazard: a script or a picture that is
-	// missing becomes a page, too; give those a route of their own.
+	// SPA answers a path that has no file with the root's index and 200, for applications of a
+	// single page that have paths of their own. Default: false, 404. Hazard: a script or a picture
+	// that is missing becomes a page, too; give those a route of their own.
 	SPA bool `yaml:"spa" default:"false"`
-	// Precompressed are the codings of files that lie beside others, compressed: "br" (name.br), "zstd"
-	// (name.zst) and "gzip" (name.gz). A client gets the one that it likes best, and of several the
-	// one that stands first here. Default: none. Hazard: a sibling that is older than its file is sent
-	// all the same; make them again together.
+	// Precompressed are the codings of files that lie beside others, compressed: "br" (name.br),
+	// "zstd" (name.zst) and "gzip" (name.gz). A client gets the one that it likes best, and of
+	// several the one that stands first here. Default: none. Hazard: a sibling that is older than
+	// its file is sent all the same; make them again together.
 	Precompressed []string `yaml:"precompressed" enum:"br,zstd,gzip"`
 	// CacheControl is the Cache-Control of what is served. Default: none.
 	CacheControl string `yaml:"cache_control"`
-	// Listing lists a directory that has no index: as a page, or in JSON for a client that accepts that
-	// and no HTML. Default: false, 404. Hazard: everybody sees every name.
+	// Listing lists a directory that has no index: as a page, or in JSON for a client that accepts
+	// that and no HTML. Default: false, 404. Hazard: everybody sees every name.
 	Listing bool `yaml:"listing" default:"false"`
 	// Symlinks says which symbolic links beneath the root are followed: "inside", those that stay
-	// beneath it, or "none". Default: "inside". None is ever followed that is absolute, or leads out.
+	// beneath it, or "none". Default: "inside". None is ever followed that is absolute, or leads
+	// out.
 	Symlinks string `yaml:"symlinks" default:"inside" enum:"inside,none"`
-	// Dotfiles serves names that begin with a dot; .well-known is served in any case. Default: false,
+	// Dotfiles serves names that begin with a dot; .well-known is served in any case. Default:
+	// false,
 	// 404. Hazard: .git, .env and .htpasswd are such names.
 	Dotfiles bool `yaml:"dotfiles" default:"false"`
-	// Fresh is how long what is known of a file is believed before it is looked at again. Changes are
-	// told by the kernel and mostly seen at once; where it cannot tell, as on network file systems,
-	// they are seen after twice this at the latest. Default: 1s.
+	// Fresh is how long what is known of a file is believed before it is looked at again. Changes
+	// are told by the kernel and mostly seen at once; where it cannot tell, as on network file
+	// systems, they are seen after twice this at the latest. Default: 1s.
 	Fresh Duration `yaml:"fresh" default:"1s" min:"10ms" max:"1h"`
-	// OpenFiles is how many files are kept open. Those that are being sent count only while others need
-	// no place. Default: 1024. Hazard: each takes a descriptor from clients, of whose share at least half is
-	// left; see LimitNOFILE.
+	// OpenFiles is how many files are kept open. Those that are being sent count only while others
+	// need no place. Default: 1024. Hazard: each takes a descriptor from clients, of whose share at
+	// least half is left; see LimitNOFILE.
 	OpenFiles int `yaml:"open_files" default:"1024" min:"1" max:"1000000"`
-	// Memory is how many bytes are kept of small files, and of what is known of paths. Default: 32MB.
+	// Memory is how many bytes are kept of small files, and of what is known of paths. Default:
+	// 32MB.
 	Memory Size `yaml:"memory" default:"32MB" min:"64KB" max:"4GB"`
-	// MemoryFile is the longest file that is sent from memory. Default: 32KB. 0B sends all from where
-	// they lie.
+	// MemoryFile is the longest file that is sent from memory. Default: 32KB. 0B sends all from
+	// where they lie.
 	MemoryFile Size `yaml:"memory_file" default:"32KB" min:"0B" max:"1MB"`
 	// Readers is how many files are opened, or read from a disk, at once. Default: 16.
 	Readers int `yaml:"readers" default:"16" min:"1" max:"1024"`
-	// MaxWaiting is how many requests may wait for the disk; more get 503 with the reason files_busy.
-	// Default: 1024.
+	// MaxWaiting is how many requests may wait for the disk; more get 503 with the reason
+	// files_busy. Default: 1024.
 	MaxWaiting int `yaml:"max_waiting" default:"1024" min:"1" max:"1000000"`
 	// MaxWait is how long a request waits for a file to be found and opened; then it gets 503,
 	// likewise. Default: 5s.
@@ -87,18 +90,19 @@ type Fallback struct {
 	// ContentType is the Content-Type of the body. Default: "text/plain; charset=utf-8", unless
 	// headers has one.
 	ContentType string `yaml:"content_type"`
-	// Headers of the answer. Values may have ${variables}, as those of response_headers. Cache-Control is
-	// no-store unless it is given here. Hazard: a cache that may keep the answer goes on giving it when
-	// the service is back.
+	// Headers of the answer. Values may have ${variables}, as those of response_headers.
+	// Cache-Control is no-store unless it is given here. Hazard: a cache that may keep the answer
+	// goes on giving it when the service is back.
 	Headers map[string]string `yaml:"headers" template:"true"`
-	// Body of the answer. In plain text, JSON, HTML and XML it may have ${variables}: at most 32 in 64KB,
-	// of which each is given up to 1KB. They are escaped for the type; in JSON they stand in strings
-	// alone, in HTML and XML in text alone. docs/protection-ladder.md has more. Default: empty.
+	// Body of the answer. In plain text, JSON, HTML and XML it may have ${variables}: at most 32 in
+	// 64KB, of which each is given up to 1KB. They are escaped for the type; in JSON they stand in
+	// strings alone, in HTML and XML in text alone. docs/protection-ladder.md has more. Default:
+	// empty.
 	Body string `yaml:"body" template:"true"`
 	// File whose content is the body, read when the config is loaded, 16MB at most. Default: none.
 	File string `yaml:"file" file:"true"`
-	// Template: the file has ${variables} as the body may. Default: false, because pages with scripts
-	// may have a "${" of their own.
+	// Template: the file has ${variables} as the body may. Default: false, because pages with
+	// scripts may have a "${" of their own.
 	Template bool `yaml:"template" default:"false"`
 
 	// Content is what File held when the configuration was loaded, nil when there is no
@@ -110,20 +114,20 @@ type Fallback struct {
 type Compress struct {
 	// On: false switches it off, as leaving compress out does. Default: true.
 	On bool `yaml:"on" default:"true" scalar:"true"`
-	// Encodings that clients are given: "zstd", "br" and "gzip". The first wins where a client likes
-	// several alike. Default: zstd, br, gzip.
+	// Encodings that clients are given: "zstd", "br" and "gzip". The first wins where a client
+	// likes several alike. Default: zstd, br, gzip.
 	Encodings []string `yaml:"encodings" enum:"zstd,br,gzip"`
-	// MinSize is the shortest content that is encoded, where its length is known before. Default: 1KB.
-	// Below that a response takes as many packets as it would without.
+	// MinSize is the shortest content that is encoded, where its length is known before. Default:
+	// 1KB. Below that a response takes as many packets as it would without.
 	MinSize Size `yaml:"min_size" default:"1KB" min:"0B" max:"1GB"`
-	// Types of content that are encoded: media types, such as application/json; all of a kind, such as
-	// "text/*"; or a suffix, such as "+json". Default: text, JSON, XML, YAML, JavaScript,
+	// Types of content that are encoded: media types, such as application/json; all of a kind, such
+	// as "text/*"; or a suffix, such as "+json". Default: text, JSON, XML, YAML, JavaScript,
 	// WebAssembly and fonts that are not compressed; docs/compression.md has the list.
 	Types []string `yaml:"types"`
 	// Level: "fast", "balanced" or "small": how much processor time goes into making content small.
 	// Default: "fast". docs/compression.md says what each costs.
 	Level string `yaml:"level" default:"fast" enum:"fast,balanced,small"`
-	// Adapt lowers the level of a loop that is busy, and passes content on as it is where that is not
-	// enough. Default: true.
+	// Adapt lowers the level of a loop that is busy, and passes content on as it is where that is
+	// not enough. Default: true.
 	Adapt bool `yaml:"adapt" default:"true"`
 }

@@ -2,8 +2,9 @@ package config
 
 // Redis is a server, or a cluster of them, that instances of the gateway share.
 type Redis struct {
-	// Addresses, each "host:port": of one server, or of some masters of a cluster, whose other servers
-	// are found by them. At least one is needed. Names are looked up at each new connection.
+	// Addresses, each "host:port": of one server, or of some masters of a cluster, whose other
+	// servers are found by them. At least one is needed. Names are looked up at each new
+	// connection.
 	Addresses []string `yaml:"addresses" required:"true"`
 	// Username to authenticate with. Default: none, the server's default user.
 	Username string `yaml:"username"`
@@ -11,13 +12,14 @@ type Redis struct {
 	Password string `yaml:"password" secret:"true"`
 	// TLS makes the connections TLS. Default: plain text.
 	TLS *UpstreamTLS `yaml:"tls"`
-	// Timeout is how long a request waits for an answer; then unavailable of its limit decides. It must
-	// be shorter than the timeout of routes that use this Redis. Default: 50ms.
+	// Timeout is how long a request waits for an answer; then unavailable of its limit decides. It
+	// must be shorter than the timeout of routes that use this Redis. Default: 50ms.
 	Timeout Duration `yaml:"timeout" default:"50ms" min:"1ms" max:"10s"`
-	// MaxInFlight is the most calls that are under way at a time; for more the answer is as if Redis
-	// were unavailable. Default: 1024.
+	// MaxInFlight is the most calls that are under way at a time; for more the answer is as if
+	// Redis were unavailable. Default: 1024.
 	MaxInFlight int `yaml:"max_in_flight" default:"1024" min:"1" max:"1000000"`
-	// Prefix of every key. Default: "plimsoll:". Gateways that are to count apart need different ones.
+	// Prefix of every key. Default: "plimsoll:". Gateways that are to count apart need different
+	// ones.
 	Prefix string `yaml:"prefix" default:"plimsoll:"`
 
 	at Position

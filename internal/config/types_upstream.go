@@ -18,9 +18,9 @@ type Upstream struct {
 	// Breaker stops sending to targets that fail, for a while. Default: none; {} for one that opens
 	// when more than 40% of at least 20 requests failed in 5s.
 	Breaker *Breaker `yaml:"breaker"`
-	// Concurrency limits how many requests are at each target at once: {mode, limit, min, max}, or a
-	// mode alone. It protects a service from more than it can carry, and needs no number: "adaptive"
-	// finds it. Default: none, as many as there may be connections.
+	// Concurrency limits how many requests are at each target at once: {mode, limit, min, max}, or
+	// a mode alone. It protects a service from more than it can carry, and needs no number:
+	// "adaptive" finds it. Default: none, as many as there may be connections.
 	Concurrency *Concurrency `yaml:"concurrency"`
 	// Retry says which failed requests are tried again.
 	Retry Retry `yaml:"retry"`
@@ -28,14 +28,14 @@ type Upstream struct {
 	TLS *UpstreamTLS `yaml:"tls"`
 	// Protocol is what connections to the targets speak: "http1", "h2" (HTTP/2 over TLS), "h2c"
 	// (HTTP/2 without TLS, by prior knowledge) or "auto" (with TLS, what the target picks by ALPN).
-	// gRPC needs HTTP/2. Default: "auto" with tls, "http1" without. Hazard: HTTP/2 has many requests on
-	// one connection, so that one lost packet delays all of them.
+	// gRPC needs HTTP/2. Default: "auto" with tls, "http1" without. Hazard: HTTP/2 has many
+	// requests on one connection, so that one lost packet delays all of them.
 	Protocol string `yaml:"protocol" enum:"auto,http1,h2,h2c"`
 	// SlowStart is the time over which a target that is new or back gets its full share. Default:
 	// 0s, at once.
 	SlowStart Duration `yaml:"slow_start" default:"0s" min:"0s" max:"1h"`
-	// LoadLine is a file that plimsoll survey --export wrote for one of the targets. The estimate of
-	// what they can carry begins with it, until there is traffic enough to tell. Default: none.
+	// LoadLine is a file that plimsoll survey --export wrote for one of the targets. The estimate
+	// of what they can carry begins with it, until there is traffic enough to tell. Default: none.
 	// Hazard: a line of another mix or machine misleads it; where that shows, it counts for less.
 	LoadLine string `yaml:"load_line" file:"true"`
 
@@ -56,27 +56,29 @@ type Class struct {
 	// the upstream limits its concurrency. Default: the latency. Hazard: more than what clients
 	// wait for keeps the service busy with answers that nobody reads.
 	Patience *Duration `yaml:"patience" min:"1ms" max:"10m"`
-	// Degrade lists what the class's requests may get where the live answer cannot be had: "cache" is a
-	// stored answer that is fresh, "stale" one that is not, as far as the service and the cache of their
-	// route allow it, and "static" is the fallback of their route. They are tried in this order, however
-	// they are listed. A route without cache has no first two, and one without fallback no third. What
-	// the cache serves while nothing fails is not meant: all classes get that. Default: [] for P0,
-	// [cache, stale] for P1, [cache, stale, static] for all others. Hazard: to a client that does not
-	// look at X-Degraded, a static answer with status 200 is a good one.
+	// Degrade lists what the class's requests may get where the live answer cannot be had: "cache"
+	// is a stored answer that is fresh, "stale" one that is not, as far as the service and the
+	// cache of their route allow it, and "static" is the fallback of their route. They are tried in
+	// this order, however they are listed. A route without cache has no first two, and one without
+	// fallback no third. What the cache serves while nothing fails is not meant: all classes get
+	// that. Default: [] for P0, [cache, stale] for P1, [cache, stale, static] for all others.
+	// Hazard: to a client that does not look at X-Degraded, a static answer with status 200 is a
+	// good one.
 	Degrade []string `yaml:"degrade" enum:"cache,stale,static"`
 }
 
 // Concurrency limits how many requests are at each target of an upstream at once. Those that find
 // no place wait in the gateway, by SLA class, clients in turn, each for at most its class's
-// patience; newer ones go first when the oldest have waited for half of it, and who would clearly wait
-// for longer is refused at once.
+// patience; newer ones go first when the oldest have waited for half of it, and who would clearly
+// wait for longer is refused at once.
 type Concurrency struct {
 	// Mode is "adaptive" (the limit follows what the target can serve without a queue of its own,
-	// found from passing traffic alone), "aimd" (the limit grows by one while answers are quick, and
-	// shrinks when they fail or are slower than max_latency) or "fixed". Default: "adaptive".
+	// found from passing traffic alone), "aimd" (the limit grows by one while answers are quick,
+	// and shrinks when they fail or are slower than max_latency) or "fixed". Default: "adaptive".
 	Mode string `yaml:"mode" default:"adaptive" enum:"adaptive,aimd,fixed" scalar:"true"`
-	// Limit is the number for mode fixed, and where the others begin. Default: 20. Hazard: a service
-	// that works on hundreds at once and takes long for each loses requests until the limit has grown.
+	// Limit is the number for mode fixed, and where the others begin. Default: 20. Hazard: a
+	// service that works on hundreds at once and takes long for each loses requests until the limit
+	// has grown.
 	Limit int `yaml:"limit" default:"20" min:"1" max:"100000"`
 	// Min is the least that a limit may become. Default: 1.
 	Min int `yaml:"min" default:"1" min:"1" max:"100000"`
@@ -96,8 +98,8 @@ type Breaker struct {
 	// ConsecutiveFailures open it: connection failures, broken answers, timeouts and any 5xx.
 	// Default: 0, off.
 	ConsecutiveFailures int `yaml:"consecutive_failures" default:"0" min:"0" max:"1000000"`
-	// FailureRatio opens it when more than this share of the requests in the window failed. Default:
-	// 40%, unless another rule is given; 0% is off.
+	// FailureRatio opens it when more than this share of the requests in the window failed.
+	// Default: 40%, unless another rule is given; 0% is off.
 	FailureRatio *Percent `yaml:"failure_ratio"`
 	// SlowRatio opens it when more than this share of the requests in the window took longer than
 	// slow_over. Default: 0%, off.
@@ -110,8 +112,8 @@ type Breaker struct {
 	// MinRequests is how many requests the window must have before a ratio means anything. Default:
 	// 20.
 	MinRequests int `yaml:"min_requests" default:"20" min:"1" max:"1000000"`
-	// Adaptive opens it by a score of P99 latency, failures and saturation, against a threshold that
-	// learns. Default: none; {} for its defaults.
+	// Adaptive opens it by a score of P99 latency, failures and saturation, against a threshold
+	// that learns. Default: none; {} for its defaults.
 	Adaptive *AdaptiveBreaker `yaml:"adaptive"`
 	// OpenFor is how long nothing is sent. Default: 20s.
 	OpenFor Duration `yaml:"open_for" default:"20s" min:"10ms" max:"24h"`
@@ -175,9 +177,9 @@ type Health struct {
 type ActiveHealth struct {
 	// Path of the light check. 2xx and 3xx are well. Either path or grpc is required.
 	Path string `yaml:"path" one:"true"`
-	// GRPC makes the checks calls of grpc.health.v1.Health/Check over HTTP/2, whatever the upstream's
-	// protocol: {service, deep_service}, or the service alone. SERVING is well, and everything else
-	// is not: a server that lacks the health service too. Default: none.
+	// GRPC makes the checks calls of grpc.health.v1.Health/Check over HTTP/2, whatever the
+	// upstream's protocol: {service, deep_service}, or the service alone. SERVING is well, and
+	// everything else is not: a server that lacks the health service too. Default: none.
 	GRPC *GRPCHealth `yaml:"grpc" one:"true"`
 	// Host header of the checks. Default: the target's address.
 	Host string `yaml:"host"`
@@ -227,9 +229,9 @@ type PassiveHealth struct {
 // Pool bounds the connections to each target.
 type Pool struct {
 	// MaxConnections to one target, over all loops. Default: 1024. A connection that carries many
-	// requests (HTTP/2) stays on its loop, so with protocol h2 or h2c each loop may have one, however
-	// few these are. Hazard: with protocol auto and fewer connections than loops, requests of loops
-	// without one wait until one is closed, or their patience is over.
+	// requests (HTTP/2) stays on its loop, so with protocol h2 or h2c each loop may have one,
+	// however few these are. Hazard: with protocol auto and fewer connections than loops, requests
+	// of loops without one wait until one is closed, or their patience is over.
 	MaxConnections int `yaml:"max_connections" default:"1024" min:"1" max:"1000000"`
 	// MaxPending is how many requests may wait for a connection of an upstream on one loop; more
 	// get 503. Default: 1024.
@@ -259,17 +261,17 @@ type Retry struct {
 	// (per_try_timeout), and statuses "502", "503", "504". Default: connect, reset. A request that
 	// is not idempotent is tried again only when nothing of it was written. The statuses of gRPC,
 	// "grpc-aborted", "grpc-cancelled", "grpc-deadline-exceeded", "grpc-internal",
-	// "grpc-resource-exhausted" and "grpc-unavailable", hold for calls that end with them before any
-	// message, and have sent no more than hold_body. Hazard: such a call may have been carried out,
-	// and no rule tells which methods may be called twice; give those that may not an upstream of
-	// their own.
+	// "grpc-resource-exhausted" and "grpc-unavailable", hold for calls that end with them before
+	// any message, and have sent no more than hold_body. Hazard: such a call may have been carried
+	// out, and no rule tells which methods may be called twice; give those that may not an upstream
+	// of their own.
 	On []string `yaml:"on" default:"connect,reset" enum:"connect,reset,timeout,502,503,504,grpc-aborted,grpc-cancelled,grpc-deadline-exceeded,grpc-internal,grpc-resource-exhausted,grpc-unavailable"`
 	// PerTryTimeout ends one try that has had no response head, counted from when the request is
 	// with the target whole. Default: 0s, only the route's timeout counts.
 	PerTryTimeout Duration `yaml:"per_try_timeout" default:"0s" min:"0s" max:"1h"`
 	// Budget is how many retries there may be, as a share of the upstream's requests in the last
-	// second; ten a second are always allowed. Default: 20%. Hazard: a high budget turns a service's
-	// bad minute into a storm.
+	// second; ten a second are always allowed. Default: 20%. Hazard: a high budget turns a
+	// service's bad minute into a storm.
 	Budget *Percent `yaml:"budget" default:"20%"`
 }
 

@@ -21,7 +21,8 @@ func limitOptions(all []config.RateLimit, stores stores) (o limit.Options, err e
 		c := &all[i]
 		l := limit.Limit{
 			Name: c.Name, Cost: int64(c.Cost.Tokens),
-			CostHeader: c.Cost.Header, MaxCost: int64(c.Cost.Max), Key: c.Key, Prefix4: c.PrefixV4, Prefix6: c.PrefixV6,
+			CostHeader: c.Cost.Header, MaxCost: int64(c.Cost.Max), Key: c.Key,
+			Prefix4: c.PrefixV4, Prefix6: c.PrefixV6,
 			SkipMissing: c.Missing == "pass", Values: c.Values, Queue: int64(c.Queue),
 			MaxWait: time.Duration(c.MaxWait), DryRun: c.DryRun, Headers: limitHeaders[c.Headers],
 			Overrides: make(map[string]limit.Override, len(c.Overrides)),

@@ -82,9 +82,11 @@ var upstreamSeries = []telemetry.Series{
 	seriesWaits: {Name: "upstream_waits_total", Help: "Requests that had to wait for a " +
 		"connection to an upstream.", Labels: []string{"upstream"}},
 	seriesUnserved: {Name: "upstream_waits_refused_total",
-		Help: "Requests that got no connection to an upstream because too many waited, or for too long.", Labels: []string{"upstream"}},
+		Help: "Requests that got no connection to an upstream because too many waited, or for " +
+			"too long.", Labels: []string{"upstream"}},
 	seriesHopeless: {Name: "upstream_waits_hopeless_total",
-		Help:   "Times that a request was refused at once because it would have waited for longer than its patience.",
+		Help: "Times that a request was refused at once because it would have waited for longer " +
+			"than its patience.",
 		Labels: []string{"upstream"}},
 }
 

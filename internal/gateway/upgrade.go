@@ -98,7 +98,8 @@ func (g *Gateway) upgrade(ctx context.Context) (*successor, error) {
 
 // lost is what a new process learns or counts from nothing, because it lives in the memory of the old
 // one; docs/operations.md says what that means.
-const lost = "counters, rate limits that are not shared, concurrency limits that were found, breaker states, " +
+const lost = "counters, rate limits that are not shared, concurrency limits that were found, " +
+	"breaker states, " +
 	"the load line's estimate, SLO windows, the cache in memory, targets' health, changes over the admin API"
 
 // startSuccessor starts the program's file with the listening sockets. The caller holds the lock.
@@ -128,7 +129,8 @@ func (g *Gateway) startSuccessor(ctx context.Context) (*successor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start %s: %w", g.program, err)
 	}
-	g.log.Info("the new process was started", "pid", cmd.Process.Pid, "program", g.program, "begins_without", lost)
+	g.log.Info("the new process was started", "pid", cmd.Process.Pid, "program", g.program,
+		"begins_without", lost)
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	var next *successor

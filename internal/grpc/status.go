@@ -39,8 +39,8 @@ func (c Code) String() string {
 	return "CODE_" + string(appendDecimal(nil, int64(c)))
 }
 
-// ParseCode reads the value of grpc-status. A number that is not a code of today's is Unknown, as for
-// gRPC's own clients. Not ok: it is not a decimal number, or has more than nine digits.
+// ParseCode reads the value of grpc-status. A number that is not a code of today's is Unknown, as
+// for gRPC's own clients. Not ok: it is not a decimal number, or has more than nine digits.
 func ParseCode(value []byte) (code Code, ok bool) {
 	if len(value) == 0 || len(value) > 9 {
 		return Unknown, false

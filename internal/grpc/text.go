@@ -84,8 +84,8 @@ var sextets = func() (values [256]byte) {
 	return values
 }()
 
-// TextEncoder encodes a body in text mode, in portions of any size. It keeps at most two bytes, which
-// would need padding. The zero value is at the body's beginning.
+// TextEncoder encodes a body in text mode, in portions of any size. It keeps at most two bytes,
+// which would need padding. The zero value is at the body's beginning.
 type TextEncoder struct {
 	kept [3]byte
 	n    uint8

@@ -30,8 +30,8 @@ func EndTrailers(out []byte, at int) {
 }
 
 // NextTrailer takes the first line off the content of a frame of trailers. The line's end may be
-// that of HTTP/1.1 or a lone LF, and the last may lack it. Not ok: there is none left, or the next is
-// malformed, and then rest is not empty.
+// that of HTTP/1.1 or a lone LF, and the last may lack it. Not ok: there is none left, or the next
+// is malformed, and then rest is not empty.
 func NextTrailer(content []byte) (name, value, rest []byte, ok bool) {
 	line, rest, _ := bytes.Cut(content, []byte{'\n'})
 	line = bytes.TrimSuffix(line, []byte{'\r'})

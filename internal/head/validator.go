@@ -2,8 +2,8 @@ package head
 
 import "bytes"
 
-// Entity tags and ranges, as those that answer conditional requests read them (RFC 9110, sections 8.8.3
-// and 14.1).
+// Entity tags and ranges, as those that answer conditional requests read them (RFC 9110, sections
+// 8.8.3 and 14.1).
 
 // IsTag says whether b is an entity-tag (RFC 9110, section 8.8.3).
 func IsTag(b []byte) bool {
@@ -25,8 +25,8 @@ func IsTag(b []byte) bool {
 // IsWeak says whether an entity tag is a weak one.
 func IsWeak(tag []byte) bool { return tag[0] == 'W' }
 
-// WeakEqual is the weak comparison of two entity tags, StrongEqual the strong one (RFC 9110, section
-// 8.8.3.2).
+// WeakEqual is the weak comparison of two entity tags, StrongEqual the strong one (RFC 9110,
+// section 8.8.3.2).
 func WeakEqual(a, b []byte) bool {
 	return bytes.Equal(bytes.TrimPrefix(a, weak), bytes.TrimPrefix(b, weak))
 }
@@ -100,8 +100,8 @@ func ByteRanges(value []byte) (set []byte, ok bool) {
 	return Trim(value[len(unit):]), true
 }
 
-// ParseRange reads one range of a Range (RFC 9110, section 14.1.2) of a content of length bytes: those
-// from from on and before to.
+// ParseRange reads one range of a Range (RFC 9110, section 14.1.2) of a content of length bytes:
+// those from from on and before to.
 func ParseRange(spec []byte, length int64) (from, to int64, kind RangeKind) {
 	first, last, dash := bytes.Cut(spec, []byte("-"))
 	if !dash {

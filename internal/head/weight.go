@@ -5,9 +5,9 @@ import "bytes"
 // Full is the weight of what comes without one, in thousandths.
 const Full = 1000
 
-// Weight reads what follows a member of Accept-Encoding and its like: nothing, or q= and a number from
-// 0 to 1 with three digits at most (RFC 9110, section 12.4.2). It is given in thousandths. False: it is
-// malformed.
+// Weight reads what follows a member of Accept-Encoding and its like: nothing, or q= and a number
+// from 0 to 1 with three digits at most (RFC 9110, section 12.4.2). It is given in thousandths.
+// False: it is malformed.
 func Weight(parameters []byte) (thousandths int, ok bool) {
 	p := bytes.TrimSpace(parameters)
 	if len(p) == 0 {

@@ -102,7 +102,8 @@ type text struct {
 }
 
 // decode decodes into dst until the text is over or dst is full, and says how much it wrote. more
-// is set where dst is full and the text is not over; ok is false where the text is not a valid code.
+// is set where dst is full and the text is not over; ok is false where the text is not a valid
+// code.
 //
 // It is quick while there is room for all that a window may hold; it then writes two symbols at a
 // time, the second of which may be none, so the memory behind what it counts is overwritten. A

@@ -8,8 +8,8 @@ import (
 
 // Body finds the end of a body, of a request or a response, and takes its framing off. The zero
 // value is a body of None that is done; Start makes it another. It is 56 bytes; memory for trailers
-// is taken when the first one comes, from the pool of UsePool, and given back by DropTrailers: hardly
-// any message has some, and no idle connection should hold it.
+// is taken when the first one comes, from the pool of UsePool, and given back by DropTrailers:
+// hardly any message has some, and no idle connection should hold it.
 //
 // Chunked bodies (RFC 9112, section 7.1) go through these states:
 //
@@ -242,8 +242,8 @@ func hexValue(c byte) byte {
 }
 
 // Trailers is the trailer fields that may be forwarded, or nil while there are none. It is complete
-// when the body is done. The list and what it holds are copies: they stay valid, whatever becomes of
-// the input, until DropTrailers.
+// when the body is done. The list and what it holds are copies: they stay valid, whatever becomes
+// of the input, until DropTrailers.
 func (d *Body) Trailers() *head.List {
 	if d.trailer == nil || d.trailer.list.Len() == 0 {
 		return nil

@@ -8,33 +8,34 @@ type Error uint8
 
 // What can be wrong with a message. OK is not an error.
 const (
-	OK                Error = iota
-	BadLine                 // a request line or status line that is not one
-	BadMethod               // a method that is not a token
-	BadTarget               // a target of no allowed form, or with a byte that no target has
-	BadVersion              // "HTTP/" and something that is not 1.0 or 1.1
-	BareLF                  // a line that ends without CR
-	BareCR                  // a CR that ends no line, in a place where one could be taken for an end
-	BadFieldName            // an empty name, one that is not a token, or white space before the colon
-	BadFieldValue           // NUL or another control character in a value
-	ObsFold                 // a field line that begins with white space
-	BadHost                 // no Host, more than one, or one that is not an authority
-	HostMismatch            // an absolute-form target that disagrees with Host
-	BadContentLength        // a Content-Length that is not a number, too large, a list, repeated; not 0 in 1xx
-	LengthAndCoding         // Transfer-Encoding with Content-Length, in HTTP/1.0, or in a 1xx response
-	UnknownCoding           // a transfer coding other than chunked, or chunked not last or twice
-	BadChunk                // a chunk size that is invalid, too large, or followed by something wrong
-	BadTrailer              // an invalid trailer field: its name, its value, or obs-fold
-	LineTooLong             // Limits.Line
-	HeadTooLarge            // Limits.Head
-	TrailersTooLarge        // Limits.Head, of a trailer section
-	BodyTooLong             // for a caller that bounds bodies; the codec itself has no bound
-	TooManyFields           // Limits.Fields
-	ExtensionTooLarge       // Limits.Extension
-	BadConnect              // CONNECT, which a gateway refuses
-	BadStatus               // a status that is not three digits from 100 to 599
-	Truncated               // the connection ended before the body did
-	errors                  // the count
+	OK            Error = iota
+	BadLine             // a request line or status line that is not one
+	BadMethod           // a method that is not a token
+	BadTarget           // a target of no allowed form, or with a byte that no target has
+	BadVersion          // "HTTP/" and something that is not 1.0 or 1.1
+	BareLF              // a line that ends without CR
+	BareCR              // a CR that ends no line, in a place where one could be taken for an end
+	BadFieldName        // an empty name, one that is not a token, or white space before the colon
+	BadFieldValue       // NUL or another control character in a value
+	ObsFold             // a field line that begins with white space
+	BadHost             // no Host, more than one, or one that is not an authority
+	HostMismatch        // an absolute-form target that disagrees with Host
+	// a Content-Length that is not a number, too large, a list, repeated; not 0 in 1xx
+	BadContentLength
+	LengthAndCoding   // Transfer-Encoding with Content-Length, in HTTP/1.0, or in a 1xx response
+	UnknownCoding     // a transfer coding other than chunked, or chunked not last or twice
+	BadChunk          // a chunk size that is invalid, too large, or followed by something wrong
+	BadTrailer        // an invalid trailer field: its name, its value, or obs-fold
+	LineTooLong       // Limits.Line
+	HeadTooLarge      // Limits.Head
+	TrailersTooLarge  // Limits.Head, of a trailer section
+	BodyTooLong       // for a caller that bounds bodies; the codec itself has no bound
+	TooManyFields     // Limits.Fields
+	ExtensionTooLarge // Limits.Extension
+	BadConnect        // CONNECT, which a gateway refuses
+	BadStatus         // a status that is not three digits from 100 to 599
+	Truncated         // the connection ended before the body did
+	errors            // the count
 )
 
 // Errors is the number of Error values, OK included, for arrays of counters.

@@ -17,8 +17,8 @@ type trailers struct {
 	next  *trailers
 }
 
-// TrailerPool is memory for the trailers of one goroutine's bodies, of which few have some at a time.
-// The zero value is ready.
+// TrailerPool is memory for the trailers of one goroutine's bodies, of which few have some at a
+// time. The zero value is ready.
 type TrailerPool struct {
 	free  *trailers
 	spare int
@@ -27,8 +27,8 @@ type TrailerPool struct {
 const (
 	// maxSpareTrailers is how many a pool keeps.
 	maxSpareTrailers = 64
-	// maxKeptFields and maxKeptBytes are how large trailers are whose memory is kept: gRPC's are far
-	// below.
+	// maxKeptFields and maxKeptBytes are how large trailers are whose memory is kept: gRPC's are
+	// far below.
 	maxKeptFields = 32
 	maxKeptBytes  = 4 << 10
 )

@@ -23,31 +23,32 @@ type Kind uint8
 // what the caller spends a SettingsKind or PingKind on.
 const (
 	// ResetKind is RST_STREAM (CVE-2023-44487). A gRPC client that reaches the deadline of some
-	// hundred calls resets them all at once, and one that hedges resets every second call for hours.
-	// So 1000 come at once, 33 a second for ever, and one for every stream that ends normally.
-	// Load generators with 100 streams reset none. nghttp2 has the same numbers in wide use. The
-	// caller spends one more for a stream that it refuses because too many are open.
+	// hundred calls resets them all at once, and one that hedges resets every second call for
+	// hours. So 1000 come at once, 33 a second for ever, and one for every stream that ends
+	// normally. Load generators with 100 streams reset none. nghttp2 has the same numbers in wide
+	// use. The caller spends one more for a stream that it refuses because too many are open.
 	ResetKind Kind = iota
 	// FaultKind is an error of the client's that made us reset a stream (CVE-2025-8671) or refuse a
-	// request that is malformed, or whose head is over a limit. A sound client makes none; one with a bug makes the same one in each of
-	// its requests, and should hear of it in answers: 100 at once, 5 a second.
+	// request that is malformed, or whose head is over a limit. A sound client makes none; one with
+	// a bug makes the same one in each of its requests, and should hear of it in answers: 100 at
+	// once, 5 a second.
 	FaultKind
 	// SettingsKind is SETTINGS. Clients send one to three. grpc-go sends one each time that it
 	// doubles its window, some ten in all: 100, and 1 a second.
 	SettingsKind
 	// PingKind is PING. Clients that keep a connection alive send one in 10 s or more. grpc-go
-	// measures the path by one in each round trip while data arrives, and Go's client sends one with
-	// a reset, to see whether anybody is there. So 200 come at once, 10 a second, one for every frame
-	// that the client is sent, and one for every RST_STREAM.
+	// measures the path by one in each round trip while data arrives, and Go's client sends one
+	// with a reset, to see whether anybody is there. So 200 come at once, 10 a second, one for
+	// every frame that the client is sent, and one for every RST_STREAM.
 	PingKind
 	// PriorityKind is PRIORITY and PRIORITY_UPDATE. Old browsers build a tree of five streams and
 	// move each request in it some times; new ones correct a priority once or twice. So 500 come at
 	// once, 50 a second, and four for every request.
 	PriorityKind
-	// WindowKind is WINDOW_UPDATE. Usual clients announce half of a window, simple ones every frame,
-	// for the stream and the connection: two for a frame that they were sent. Firefox adds one to
-	// each request. So 1000 come at once, 100 a second, one for every request, and two for every
-	// frame that the client is sent.
+	// WindowKind is WINDOW_UPDATE. Usual clients announce half of a window, simple ones every
+	// frame, for the stream and the connection: two for a frame that they were sent. Firefox adds
+	// one to each request. So 1000 come at once, 100 a second, one for every request, and two for
+	// every frame that the client is sent.
 	WindowKind
 	// EmptyKind is Data, Headers and Continuation that carry nothing and end nothing
 	// (CVE-2019-9518). Some clients send one before the end of a body, and never two in a row: 100,
@@ -60,14 +61,14 @@ const (
 	// GoAwayKind is GOAWAY. A client that leaves sends one or two: 10, ever.
 	GoAwayKind
 	// UnknownKind is frames of unknown types. Chrome can be told to send one before each frame of
-	// data, so that nobody forgets to ignore them: 200 at once, 20 a second, and one for every frame
-	// of data, and for every stream that ends normally.
+	// data, so that nobody forgets to ignore them: 200 at once, 20 a second, and one for every
+	// frame of data, and for every stream that ends normally.
 	UnknownKind
 
 	// TargetEmptyKind, TargetWindowKind and TargetResetKind are what a target may send that brings
 	// nothing: Data that is empty, WINDOW_UPDATE and RST_STREAM. A service may announce each piece
-	// that it reads, and refuse all that it gets: so the bounds are far above what such a one sends,
-	// and every frame that it is sent, or sends with content, gives something back.
+	// that it reads, and refuse all that it gets: so the bounds are far above what such a one
+	// sends, and every frame that it is sent, or sends with content, gives something back.
 	TargetEmptyKind
 	TargetWindowKind
 	TargetResetKind

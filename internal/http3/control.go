@@ -69,8 +69,8 @@ func (u *Uni) Take(in []byte) (used int, change Change, why Reason) {
 	return len(in), Change{}, OK
 }
 
-// encoderBytes judges instructions for our dynamic table, whose capacity is 0: only that may be said
-// of it (RFC 9204, sections 3.2.3 and 4.3.1).
+// encoderBytes judges instructions for our dynamic table, whose capacity is 0: only that may be
+// said of it (RFC 9204, sections 3.2.3 and 4.3.1).
 func encoderBytes(in []byte) Reason {
 	for _, b := range in {
 		if b != 0x20 {
@@ -80,8 +80,8 @@ func encoderBytes(in []byte) Reason {
 	return OK
 }
 
-// decoderBytes judges what a peer says of our field sections, none of which uses a dynamic table: it
-// may only say that it gave a stream up (RFC 9204, section 4.4.2).
+// decoderBytes judges what a peer says of our field sections, none of which uses a dynamic table:
+// it may only say that it gave a stream up (RFC 9204, section 4.4.2).
 func (u *Uni) decoderBytes(in []byte) Reason {
 	for _, b := range in {
 		switch {

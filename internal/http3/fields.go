@@ -14,9 +14,10 @@ type Field struct{ Name, Value []byte }
 // fieldOverhead is what a field counts for beyond its name and value (RFC 9114, section 4.2.2).
 const fieldOverhead = 32
 
-// DecodeFields decodes a field section. It stops after the first field that is beyond maxBytes, which
-// counts names, values and fieldOverhead for each, or beyond maxFields: who judges the fields by the
-// same limits refuses the message for it. The fields are the caller's. BadBlock is the only error.
+// DecodeFields decodes a field section. It stops after the first field that is beyond maxBytes,
+// which counts names, values and fieldOverhead for each, or beyond maxFields: who judges the fields
+// by the same limits refuses the message for it. The fields are the caller's. BadBlock is the only
+// error.
 func DecodeFields(block []byte, maxBytes, maxFields int) ([]Field, Reason) {
 	next := new(qpack.Decoder).Decode(block)
 	var decoded []qpack.HeaderField

@@ -87,7 +87,8 @@ type Setting struct {
 	Value uint64
 }
 
-// LastStream is what the first of two GOAWAY says: it takes care of every request yet (section 5.2).
+// LastStream is what the first of two GOAWAY says: it takes care of every request yet (section
+// 5.2).
 const LastStream uint64 = 1<<62 - 4
 
 // AppendFrame appends a frame whose payload is there whole.

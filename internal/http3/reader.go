@@ -49,7 +49,8 @@ const (
 // nobody forgets to pass them over: some bytes, once a message.
 const maxUnknown = 64 << 10
 
-// Reset makes r ready for a request's stream. maxBlock bounds the bytes of an encoded field section.
+// Reset makes r ready for a request's stream. maxBlock bounds the bytes of an encoded field
+// section.
 func (r *Reader) Reset(maxBlock int) { *r = Reader{maxBlock: maxBlock, block: r.block[:0]} }
 
 // ResetResponse makes r ready for a response's stream.

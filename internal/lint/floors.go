@@ -59,9 +59,9 @@ func labFloor(dir string) int {
 // state.
 const anywhere = "internal/invariant"
 
-// estimator is the one room of the gateway's that uses rooms of the lab: numbers, which know neither
-// sockets nor clocks nor files. It estimates from passing traffic what a survey finds, by the same
-// model.
+// estimator is the one room of the gateway's that uses rooms of the lab: numbers, which know
+// neither sockets nor clocks nor files. It estimates from passing traffic what a survey finds, by
+// the same model.
 const estimator = "internal/loadline"
 
 var numbers = []string{"measure", "stats", "heap", "slo", "queue", "model"}

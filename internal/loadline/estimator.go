@@ -28,8 +28,9 @@ type Window struct {
 	Instance Use
 	// Seen is what was seen of targets, by upstream and address.
 	Seen map[Target]*Seen
-	// Refused is how many requests waited without success at an upstream's concurrency limit. That some wait
-	// is not a sign of its line: at one worker it is the share of the time that this is busy.
+	// Refused is how many requests waited without success at an upstream's concurrency limit. That
+	// some wait is not a sign of its line: at one worker it is the share of the time that this is
+	// busy.
 	Refused map[string]uint64
 }
 
@@ -43,8 +44,8 @@ const (
 	// fits is how many of a target's last estimates the present one is the median of: each is made
 	// with random numbers of its own, which have a part in it.
 	fits = 5
-	// enoughRefused is the inverse of the share of requests that must have waited without success for the
-	// window to show all that an upstream can do.
+	// enoughRefused is the inverse of the share of requests that must have waited without success
+	// for the window to show all that an upstream can do.
 	enoughRefused = 50
 	// forgotten is how old, in nanoseconds, traffic may be that something is still estimated from.
 	forgotten = int64(3600e9)
@@ -96,8 +97,8 @@ func New(loops int) *Estimator {
 	}
 }
 
-// Configure says which upstreams there are. What is known of those that stay is kept, and for a while
-// what is known of targets that are out of use: ejected ones come back.
+// Configure says which upstreams there are. What is known of those that stay is kept, and for a
+// while what is known of targets that are out of use: ejected ones come back.
 func (e *Estimator) Configure(all []Upstream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -152,9 +153,9 @@ func (e *Estimator) Feed(w *Window) {
 	}
 }
 
-// Fit brings the estimates of targets up to date, of those that had traffic since their last fit and
-// of these the oldest first, at most so many. It takes about a second of a processor for each, and
-// holds nobody up meanwhile but the processor.
+// Fit brings the estimates of targets up to date, of those that had traffic since their last fit
+// and of these the oldest first, at most so many. It takes about a second of a processor for each,
+// and holds nobody up meanwhile but the processor.
 func (e *Estimator) Fit(most int) {
 	for _, at := range e.stale(most) {
 		e.mu.Lock()

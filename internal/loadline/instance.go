@@ -139,8 +139,8 @@ func busiest(with []usage) peak {
 	return peak{rate: rate, busy: rate * median(costs)}
 }
 
-// growth is the exponent with which the busy time grows with the rate, by the median of all pairs of
-// windows (Theil and Sen); ok is false where their rates are too much alike.
+// growth is the exponent with which the busy time grows with the rate, by the median of all pairs
+// of windows (Theil and Sen); ok is false where their rates are too much alike.
 func growth(with []usage) (exponent float64, ok bool) {
 	var slopes []float64
 	for i, a := range with {
@@ -157,8 +157,8 @@ func growth(with []usage) (exponent float64, ok bool) {
 	return min(max(median(slopes), leastExponent), 1), true
 }
 
-// descriptors estimates the rate at which clients hold all the connections there may be, each for as
-// long as at present.
+// descriptors estimates the rate at which clients hold all the connections there may be, each for
+// as long as at present.
 func descriptors(with []usage, est *Estimate) {
 	var rates []float64
 	for _, w := range with {

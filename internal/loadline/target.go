@@ -103,9 +103,9 @@ func alone(s *Seen) (mean float64, ok bool) {
 	return s.Met[0].Sum / float64(s.Met[0].Count), true
 }
 
-// settled are the newest parts over which the target was the same: a deployment, or another machine,
-// makes what went before a different service. Who finds nobody of this loop may still wait for
-// requests of another, so that a rate that changed as well is not evidence.
+// settled are the newest parts over which the target was the same: a deployment, or another
+// machine, makes what went before a different service. Who finds nobody of this loop may still wait
+// for requests of another, so that a rate that changed as well is not evidence.
 func settled(parts []span) []span {
 	for cut := len(parts) - 1; cut > 0; cut-- {
 		was, is := merged(parts[:cut]), merged(parts[cut:])

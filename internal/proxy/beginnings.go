@@ -24,6 +24,7 @@ func (b *beginnings) count(f *flow) {
 		b.turn, b.by = turn, map[*origin]int{}
 	}
 	if b.by[f.origin]++; b.by[f.origin] > most {
-		panic(fmt.Sprintf("proxy: a connection begins %d exchanges in one turn, %d are fair to others", b.by[f.origin], most))
+		panic(fmt.Sprintf("proxy: a connection begins %d exchanges in one turn, %d are fair to others",
+			b.by[f.origin], most))
 	}
 }

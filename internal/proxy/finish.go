@@ -95,7 +95,8 @@ func (f *flow) account(end exchange.End, now int64) {
 		upstreamStat = f.view.Upstreams[f.Upstream].Stat
 	}
 	f.w.shard.Exchange(&telemetry.ExchangeStats{
-		Route: stat, Upstream: upstreamStat, Status: f.Response.Status, Reason: uint8(f.Reason), End: uint8(end), Retries: uint8(max(0, int(f.tries)-1)),
+		Route: stat, Upstream: upstreamStat, Status: f.Response.Status, Reason: uint8(f.Reason),
+		End: uint8(end), Retries: uint8(max(0, int(f.tries)-1)),
 		Class: f.Class, Verdict: f.judge(end, total),
 		Total: total, UpstreamTime: up, Gateway: own,
 		BytesIn: f.headBytes + f.bodyIn, BytesOut: f.bodyOut,

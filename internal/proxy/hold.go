@@ -79,7 +79,8 @@ func (f *flow) hold() bool {
 	}
 	f.keep(data)
 	if invariant.On && f.heldBody != nil && int64(len(f.heldBody.Data())) > f.route.HoldBody {
-		panic(fmt.Sprintf("proxy: %d bytes of a body are held, hold_body is %d", len(f.heldBody.Data()), f.route.HoldBody))
+		panic(fmt.Sprintf("proxy: %d bytes of a body are held, hold_body is %d",
+			len(f.heldBody.Data()), f.route.HoldBody))
 	}
 	return true
 }
@@ -116,7 +117,8 @@ func (f *flow) keep(data []byte) {
 			f.w.loop.PutBuffer(old)
 		}
 		if without := f.w.heldBytes - len(f.heldBody.Bytes); invariant.On && without >= f.w.mostHeld {
-			panic(fmt.Sprintf("proxy: a loop that holds %d bytes of bodies already begins to hold more", without))
+			panic(fmt.Sprintf("proxy: a loop that holds %d bytes of bodies already begins to hold more",
+				without))
 		}
 	}
 	f.heldBody.End += copy(f.heldBody.Room(), data)

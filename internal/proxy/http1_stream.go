@@ -161,7 +161,8 @@ func (c *clientConn) send(f *flow, buf []byte, from, to int, parts parts) error 
 	default:
 		out = inFront(out, buf, from, to)
 	}
-	if parts&withEnd != 0 && len(out) > 0 && len(out) <= batchBytes && !(f.is(answered) && f.is(closeClient)) {
+	few := len(out) > 0 && len(out) <= batchBytes
+	if parts&withEnd != 0 && few && !(f.is(answered) && f.is(closeClient)) {
 		c.conn.Batch()
 	}
 	return c.sendBytes(f, out)

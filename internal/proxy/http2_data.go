@@ -153,7 +153,8 @@ func (d *streamData) keepContent(data []byte) {
 	d.in.Append(d.link.w.loop, data)
 	d.link.hold(len(data), d.in.Memory()-had)
 	if held := d.receive.Held(); invariant.On && d.in.Len() > held {
-		panic(fmt.Sprintf("proxy: an HTTP/2 stream holds %d bytes, and only %d are missing in its window", d.in.Len(), held))
+		panic(fmt.Sprintf("proxy: an HTTP/2 stream holds %d bytes, and only %d are missing in its window",
+			d.in.Len(), held))
 	}
 }
 

@@ -7,19 +7,19 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// Content of more than batchBytes is not copied into the frames that a connection gathers: it goes at
-// once, from where it is, with what was gathered in front of it.
+// Content of more than batchBytes is not copied into the frames that a connection gathers: it goes
+// at once, from where it is, with what was gathered in front of it.
 
 // outSize is how many bytes of frames are gathered.
 const outSize = 16 << 10
 
-// recordSize is how many bytes are written at once: a full TLS record. What goes beyond would have to
-// be put together from two records, by a copy; so the rest of a response of 16 KB goes with what
+// recordSize is how many bytes are written at once: a full TLS record. What goes beyond would have
+// to be put together from two records, by a copy; so the rest of a response of 16 KB goes with what
 // other streams send. It is also the largest frame that every peer takes.
 const recordSize = 16 << 10
 
-// room is where frames are appended: what was gathered, with at least n bytes behind it. wrote takes
-// the longer slice back.
+// room is where frames are appended: what was gathered, with at least n bytes behind it. wrote
+// takes the longer slice back.
 func (l *http2Link) room(n int) []byte {
 	loop := l.w.loop
 	if l.out != nil && len(l.out.Room()) < n {
@@ -63,8 +63,8 @@ func (l *http2Link) gather(frames []byte) {
 }
 
 // writeBehind writes what was gathered and content behind it, in one call. Where the content is in
-// scratch memory, what was gathered goes in front of it; else the content is copied. With a call for
-// each, every record would be two packets, one of which has little more than a frame's header.
+// scratch memory, what was gathered goes in front of it; else the content is copied. With a call
+// for each, every record would be two packets, one of which has little more than a frame's header.
 func (l *http2Link) writeBehind(buf []byte, from, to int, scratch bool) {
 	out := l.out
 	if !scratch || len(out.Data()) > from {
@@ -108,9 +108,9 @@ func (l *http2Link) appendFields(out []byte, fields *head.List, status int, drop
 	return out
 }
 
-// trailerFrame is the frame of a trailer section, in a buffer of its size. It may wait behind content while other
-// blocks are sent, so it must not depend on the order of blocks: every field is written out, and a
-// change of the table's size is left to the next block.
+// trailerFrame is the frame of a trailer section, in a buffer of its size. It may wait behind
+// content while other blocks are sent, so it must not depend on the order of blocks: every field is
+// written out, and a change of the table's size is left to the next block.
 func (l *http2Link) trailerFrame(id uint32, fields *head.List) *reactor.Buffer {
 	out := l.appendFields(append(l.w.out[:0], frameRoom[:]...), fields, 0, 0)
 	out = http2.FinishHeaders(out, 0, id, true, l.peer.MaxFrameSize)

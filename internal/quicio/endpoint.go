@@ -1,9 +1,10 @@
-// Package quicio is quic-go (RFC 9000, 9001, 9002) as listeners use it: a UDP socket, the handshakes
-// on it and their bounds, and the connections that come of them. It knows QUIC and nothing of what
-// is said on its streams. quic-go runs goroutines of its own; nothing here belongs to an event loop.
+// Package quicio is quic-go (RFC 9000, 9001, 9002) as listeners use it: a UDP socket, the
+// handshakes on it and their bounds, and the connections that come of them. It knows QUIC and
+// nothing of what is said on its streams. quic-go runs goroutines of its own; nothing here belongs
+// to an event loop.
 //
-// What quic-go does by itself is not done again: amplification limits, address validation by tokens,
-// congestion control, path validation when a client's address changes, stateless resets.
+// What quic-go does by itself is not done again: amplification limits, address validation by
+// tokens, congestion control, path validation when a client's address changes, stateless resets.
 package quicio
 
 import (
@@ -33,8 +34,8 @@ type Settings struct {
 // Options are what an endpoint is made with.
 type Options struct {
 	Socket *Socket
-	// Serve is called on a goroutine of its own for each connection, and ends with it. The handshake
-	// is complete, or the client has begun with early data.
+	// Serve is called on a goroutine of its own for each connection, and ends with it. The
+	// handshake is complete, or the client has begun with early data.
 	Serve func(*quic.Conn)
 }
 
@@ -149,9 +150,9 @@ var (
 )
 
 // mustVerify says whether a client that nobody has seen yet must show first that its address is its
-// own (RFC 9000, section 8.1.2). It costs a round trip, so it is asked for only where many handshakes
-// are under way: from half of MaxHandshakes on, what spoofed addresses leave behind is a token and no
-// state.
+// own (RFC 9000, section 8.1.2). It costs a round trip, so it is asked for only where many
+// handshakes are under way: from half of MaxHandshakes on, what spoofed addresses leave behind is a
+// token and no state.
 func (e *Endpoint) mustVerify(_ addr) bool {
 	if e.handshakes.Load() < int64(max(1, e.settings.Load().MaxHandshakes/2)) {
 		return false
@@ -160,8 +161,8 @@ func (e *Endpoint) mustVerify(_ addr) bool {
 	return true
 }
 
-// attempt counts a handshake that begins, or refuses it: twice MaxHandshakes may be under way, those
-// that wait for their clients included.
+// attempt counts a handshake that begins, or refuses it: twice MaxHandshakes may be under way,
+// those that wait for their clients included.
 func (e *Endpoint) attempt(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
 	if e.leaving.Load() {
 		return nil, errLeaving
@@ -244,12 +245,12 @@ func (e *Endpoint) Finish() {
 	e.Close()
 }
 
-// finishTick is how often Finish looks whether handshakes are under way. quic-go ends each that takes
-// too long.
+// finishTick is how often Finish looks whether handshakes are under way. quic-go ends each that
+// takes too long.
 const finishTick = 10 * time.Millisecond
 
-// Shortage is how many bytes the kernel gives the socket for packets that wait to be read, where that
-// is less than quic-go asks for; else 0. What does not fit is lost, and sent again.
+// Shortage is how many bytes the kernel gives the socket for packets that wait to be read, where
+// that is less than quic-go asks for; else 0. What does not fit is lost, and sent again.
 func (e *Endpoint) Shortage() int {
 	raw, err := e.socket.SyscallConn()
 	if err != nil {

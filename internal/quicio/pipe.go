@@ -19,8 +19,8 @@ type Pipe struct{ p *pipe }
 // Close calls a handover off, or ends it.
 func (p *Pipe) Close() { p.p.Close() }
 
-// pipe carries whole messages: packets as they came, with the addresses that they came from and what
-// the kernel says beside. One that does not fit now is lost, as packets may be.
+// pipe carries whole messages: packets as they came, with the addresses that they came from and
+// what the kernel says beside. One that does not fit now is lost, as packets may be.
 type pipe struct {
 	*net.UnixConn
 	in, out [maxMessage]byte // used by the one goroutine that reads the socket

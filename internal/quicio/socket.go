@@ -19,8 +19,8 @@ import (
 
 type addr = net.Addr
 
-// Socket is a UDP socket on which QUIC is spoken. It may change hands: from a process to the one that
-// an upgrade has started, or to another endpoint of the same process. Its owner reads it, and
+// Socket is a UDP socket on which QUIC is spoken. It may change hands: from a process to the one
+// that an upgrade has started, or to another endpoint of the same process. Its owner reads it, and
 // passes on what belongs to connections of those that had it before; they go on writing to it, and
 // keep their connections until these end. See Successor.
 //
@@ -41,8 +41,8 @@ type Socket struct {
 // tag begins the connection identifiers of one holder of a socket.
 type tag [4]byte
 
-// idLength is the length of connection identifiers: a tag, and as many random bytes as make guessing
-// hopeless.
+// idLength is the length of connection identifiers: a tag, and as many random bytes as make
+// guessing hopeless.
 const idLength = len(tag{}) + 8
 
 // Bind makes a socket on an address. An address without a host is one of IPv4 and IPv6.
@@ -181,9 +181,9 @@ type handover struct {
 	Tags []byte // of everybody before it, one behind the other
 }
 
-// Successor makes what another needs to take the socket over: a descriptor of the socket, and one of
-// a pipe between the two. They are the caller's. Nothing changes before TakenOver is called with the
-// other end; closing that instead calls it off.
+// Successor makes what another needs to take the socket over: a descriptor of the socket, and one
+// of a pipe between the two. They are the caller's. Nothing changes before TakenOver is called with
+// the other end; closing that instead calls it off.
 func (s *Socket) Successor() (socket, end int, p *Pipe, err error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
@@ -209,8 +209,8 @@ func (s *Socket) Successor() (socket, end int, p *Pipe, err error) {
 	return socket, theirs, &Pipe{own}, nil
 }
 
-// TakenOver has the socket read by who has the other end of the pipe. This one keeps the connections
-// that it has.
+// TakenOver has the socket read by who has the other end of the pipe. This one keeps the
+// connections that it has.
 func (s *Socket) TakenOver(p *Pipe) {
 	s.after.Store(p.p)
 	s.UDPConn.SetReadDeadline(time.Now()) // the reader looks again
@@ -220,8 +220,8 @@ func (s *Socket) TakenOver(p *Pipe) {
 // begin is the message that who has had the socket reads it no more.
 var begin = []byte("begin")
 
-// Inherit takes a socket over, by the descriptors that Successor has made, which belong to it. It is
-// read when the one before says so, or is gone.
+// Inherit takes a socket over, by the descriptors that Successor has made, which belong to it. It
+// is read when the one before says so, or is gone.
 func Inherit(socket, end int) (*Socket, error) {
 	file := os.NewFile(uintptr(socket), "udp")
 	defer file.Close()

@@ -362,7 +362,8 @@ func (c *Conn) enqueue(p []byte) {
 		c.flags |= tellDrained
 	}
 	if invariant.Sequential && c.queued > mostQueued {
-		panic(fmt.Sprintf("reactor: %d bytes are queued for one peer, who is congested at %d", c.queued, HighWater))
+		panic(fmt.Sprintf("reactor: %d bytes are queued for one peer, who is congested at %d",
+			c.queued, HighWater))
 	}
 	for len(p) > 0 {
 		if c.last == nil || len(c.last.Room()) == 0 {

@@ -30,7 +30,8 @@ func (c *Conn) SendStored(front []byte, parts [][]byte) (sent int64, err error) 
 			sent += int64(n)
 			parts = skipBytes(parts, n)
 		case errno == syscall.EAGAIN:
-			// Only after this error an event tells of room, so a call that sent a part is followed by another.
+			// Only after this error an event tells of room, so a call that sent a part is followed by
+			// another.
 			c.enqueue(front)
 			c.flags |= tellDrained
 			c.written += sent

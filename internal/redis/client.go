@@ -1,8 +1,9 @@
 // Package redis is the connection to a Redis server or cluster that policies use.
 //
-// Nothing here blocks a loop. A call runs on a goroutine of its own and rueidis sends those that come
-// together as one pipeline. Calls in flight are bounded, and a circuit breaker guards the server:
-// one that is gone, or slow, costs a time-out for the first requests and nothing for the others.
+// Nothing here blocks a loop. A call runs on a goroutine of its own and rueidis sends those that
+// come together as one pipeline. Calls in flight are bounded, and a circuit breaker guards the
+// server: one that is gone, or slow, costs a time-out for the first requests and nothing for the
+// others.
 //
 // It must not know what is kept there, nor decide what happens to a request that got no answer.
 package redis
@@ -52,8 +53,8 @@ const (
 	// dialTime bounds the making of a connection. It is longer than calls may take, because it is
 	// needed once and TLS takes several round trips.
 	dialTime = time.Second
-	// pingEvery is how often a connection on which nothing is heard is asked for a sign of life; it is
-	// given up when that does not come in the same time.
+	// pingEvery is how often a connection on which nothing is heard is asked for a sign of life; it
+	// is given up when that does not come in the same time.
 	pingEvery  = time.Second
 	bufferSize = 64 << 10
 )
@@ -113,7 +114,8 @@ func New(o Options) (*Client, error) {
 	return c, err
 }
 
-// note logs that the breaker has opened or closed; the trials between, one a second, are not logged.
+// note logs that the breaker has opened or closed; the trials between, one a second, are not
+// logged.
 func (c *Client) note(t breaker.Transition) {
 	switch {
 	case c.o.Log == nil:
@@ -225,8 +227,8 @@ type Call struct {
 	settled atomic.Bool
 }
 
-// Admit says whether a call may be made now, and counts it as under way until Run has ended. It does
-// not block, so a loop may ask; Run is for another goroutine.
+// Admit says whether a call may be made now, and counts it as under way until Run has ended. It
+// does not block, so a loop may ask; Run is for another goroutine.
 func (c *Client) Admit() (*Call, error) {
 	if c.inFlight.Add(1) > int64(c.o.MaxInFlight) {
 		c.inFlight.Add(-1)
@@ -243,10 +245,12 @@ func (c *Client) Admit() (*Call, error) {
 	return &Call{c: c, ticket: ticket, began: now}, nil
 }
 
-// Trial says that the call tries a server that has failed: it had better be one that nobody waits for.
+// Trial says that the call tries a server that has failed: it had better be one that nobody waits
+// for.
 func (k *Call) Trial() bool { return k.ticket.Kind == breaker.Trial }
 
-// Late says that the caller waits no longer: the call counts as timed out unless its answer is there.
+// Late says that the caller waits no longer: the call counts as timed out unless its answer is
+// there.
 func (k *Call) Late() { k.settle(context.DeadlineExceeded) }
 
 // Run makes the call, for as long as calls may take, and counts how it ended. It is called once.
@@ -257,8 +261,8 @@ func (k *Call) Run(do Command) error {
 	return err
 }
 
-// Command is what a call does with a connected client, before ctx is over. An error counts against the
-// server.
+// Command is what a call does with a connected client, before ctx is over. An error counts against
+// the server.
 type Command func(ctx context.Context, client rueidis.Client) error
 
 func (c *Client) run(do Command) error {

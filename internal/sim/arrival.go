@@ -18,7 +18,8 @@ type arrival struct {
 	whole bool // the body is there
 }
 
-// startsWith takes a request's head. excused says that the service does nothing for it, and says so.
+// startsWith takes a request's head. excused says that the service does nothing for it, and says
+// so.
 func (a *arrival) startsWith(h *messageHead, excused bool) error {
 	w := a.s.w
 	path, _, _ := strings.Cut(h.words[1], "?")

@@ -270,7 +270,8 @@ const tunnelBytes = 20_000
 // has been forgotten is for watch to find out.
 const longestStay = 10 * time.Minute
 
-// trusted is the last part of the address of clients that the listeners trust, where they trust any.
+// trusted is the last part of the address of clients that the listeners trust, where they trust
+// any.
 const trusted = 3
 
 // address is a client's.

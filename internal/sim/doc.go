@@ -1,6 +1,6 @@
 // Package sim runs whole gateways in a simulated world: a model of the kernel in virtual time
-// (package kernel), and clients, services and an operator that a seed has drawn, few of whom behave.
-// It watches what every client and service sees and what the gateway says of itself, and
+// (package kernel), and clients, services and an operator that a seed has drawn, few of whom
+// behave. It watches what every client and service sees and what the gateway says of itself, and
 // compares it with what must always be true.
 //
 // A seed decides everything, so a failure can be repeated, looked at, and made shorter: the

@@ -309,8 +309,8 @@ func (h *http2Conn) wait(g GatewayPlan) time.Duration {
 	return idle
 }
 
-// withholds is how long the client may rest, as it does between the pieces of what it sends, before it
-// sends what opens the window that a stream's answer waits for.
+// withholds is how long the client may rest, as it does between the pieces of what it sends, before
+// it sends what opens the window that a stream's answer waits for.
 func (h *http2Conn) withholds(st *http2Stream) time.Duration {
 	if c := h.c; st.final && min(st.receive, h.receive) <= 0 && c.sent < c.given {
 		return c.plan.Pause

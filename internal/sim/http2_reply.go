@@ -484,8 +484,8 @@ func (h *http2ServiceConn) resize() {
 	h.openLater()
 }
 
-// leave announces the connection's end. It warns first, and when the gateway must know that, it says
-// which streams it has served; or it does that at once, and leaves some of them out.
+// leave announces the connection's end. It warns first, and when the gateway must know that, it
+// says which streams it has served; or it does that at once, and leaves some of them out.
 func (h *http2ServiceConn) leave() {
 	h.leaving = true
 	if h.plan.Rough {
@@ -505,8 +505,8 @@ func (h *http2ServiceConn) goAway(last uint32, code int) {
 	h.frame(frameGoAway, 0, 0, append(append(number(int(last)), number(code)...), "bye"...))
 }
 
-// leaveRoughly says of streams above any one that it did nothing for them. That is not true where it
-// has begun an answer.
+// leaveRoughly says of streams above any one that it did nothing for them. That is not true where
+// it has begun an answer.
 func (h *http2ServiceConn) leaveRoughly() {
 	r, quiet := h.rng, h.c.s.w.scenario.Quiet
 	least := uint32(0)

@@ -257,9 +257,9 @@ var http2Upsets = []http2Upset{
 	{"what is not a frame", ofConnection, func(h *http2ServiceConn, _ *servedStream) {
 		h.out = append(h.out, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"...)
 	}},
-	// What the first GOAWAY leaves out may have gone elsewhere when the second comes (RFC 9113, section
-	// 6.8), so the first one's limit stays: a request above it, which was on its way, counts as not
-	// sent.
+	// What the first GOAWAY leaves out may have gone elsewhere when the second comes (RFC 9113,
+	// section 6.8), so the first one's limit stays: a request above it, which was on its way,
+	// counts as not sent.
 	{"a last stream that grows", ofEither, func(h *http2ServiceConn, _ *servedStream) {
 		h.leaving, h.limit = true, h.highest
 		h.goAway(h.highest, noError)

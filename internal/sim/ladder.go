@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Where the gateway has a ladder, routes have static answers, which repeat the request's token. Where it
-// bounds what is under way, too, so does the route with a cache: what is fresh is then given beyond that.
+// Where the gateway has a ladder, routes have static answers, which repeat the request's token.
+// Where it bounds what is under way, too, so does the route with a cache: what is fresh is then
+// given beyond that.
 
 // fallbackStatus is that of static answers, which nothing else has.
 const fallbackStatus = 203

@@ -143,8 +143,8 @@ var oddities = []struct {
 			s.Acts = append(s.Acts, Act{between(r, 0, 3*time.Second), "taken-reload", r.IntN(1000)})
 		}
 	}},
-	// Something stands behind an answer that fills a read. The connection's next request is too long
-	// for the loop's batch, in whose time the gateway would notice by itself.
+	// Something stands behind an answer that fills a read. The connection's next request is too
+	// long for the loop's batch, in whose time the gateway would notice by itself.
 	{0.07, true, func(r *rand.Rand, s *Scenario) {
 		s.Kernel.RecvBuffer, s.Gateway.UpstreamTLS = 4<<20, false
 		for i := range s.Services {
@@ -161,8 +161,8 @@ var oddities = []struct {
 		}
 	}},
 	// A crowd is at the door when the gateway ends and has no time left: loops still accept when
-	// clients are cut off, and handshakes begin behind that. They say a few bytes and fall silent for
-	// longer than a gateway that ends waits for handshakes.
+	// clients are cut off, and handshakes begin behind that. They say a few bytes and fall silent
+	// for longer than a gateway that ends waits for handshakes.
 	{0.02, true, func(r *rand.Rand, s *Scenario) {
 		at := between(r, 50*time.Millisecond, time.Second)
 		s.Acts = []Act{{At: at, What: "end"}}

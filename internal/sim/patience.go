@@ -4,13 +4,14 @@ import "time"
 
 // What the gateway, or the kernel, waits for beside what a configuration says.
 const (
-	// lastSYN is when an actor gives up an address whose accept queue is full: after pauses of 1, 2,
-	// 4 and 8 seconds.
+	// lastSYN is when an actor gives up an address whose accept queue is full: after pauses of 1,
+	// 2, 4 and 8 seconds.
 	lastSYN = 16 * time.Second
 	// slowBodies is how long a request body may bring nothing where neither its route nor its
 	// listener says less.
 	slowBodies = 10 * time.Second
-	// lingering is how long a connection is kept for a client that may not have read its last answer.
+	// lingering is how long a connection is kept for a client that may not have read its last
+	// answer.
 	lingering = 2 * time.Second
 	// aWhile is for bytes to travel and for loops to have their turns.
 	aWhile = 500 * time.Millisecond
@@ -82,7 +83,8 @@ func (c *client) wait() time.Duration {
 func (w *world) answering(q *request, g GatewayPlan) time.Duration {
 	answer := g.Timeout
 	if q.Body > 0 {
-		// The time-out runs until the body goes out, and once more from then, give or take a quarter.
+		// The time-out runs until the body goes out, and once more from then, give or take a
+		// quarter.
 		answer += g.Timeout + g.Timeout/4
 	}
 	if q.Cached != nil { // it may wait for a fetch or three, and then go on its own

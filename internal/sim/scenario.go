@@ -58,8 +58,8 @@ type GatewayPlan struct {
 	Claims              bool    // classes and deadlines may be claimed: see trusted
 	Ladder              bool    `json:",omitempty"` // routes have static answers
 	HTTP2               [2]bool `json:",omitzero"`  // which listeners offer it
-	// Protocols are what the upstreams a, b and m are spoken to in; none for the default. Where they
-	// shift, a reload may bring others.
+	// Protocols are what the upstreams a, b and m are spoken to in; none for the default. Where
+	// they shift, a reload may bring others.
 	Protocols [3]string `json:",omitzero"`
 	Shifting  bool      `json:",omitempty"`
 	// Admission is how late a loop may come until requests are refused; 0 for no bound.

@@ -278,8 +278,8 @@ func (c *serviceConn) next(parts []part) {
 func (c *serviceConn) close() { c.end(c.Close) }
 
 // closeBehind closes the connection behind a last answer. One that was closed while content of its
-// request is on the way would be reset, and the answer could be lost with it (RFC 9112, section 9.6):
-// on quiet days the service reads on until the gateway closes.
+// request is on the way would be reset, and the answer could be lost with it (RFC 9112, section
+// 9.6): on quiet days the service reads on until the gateway closes.
 func (c *serviceConn) closeBehind() {
 	if c.s.w.scenario.Quiet && !c.whole {
 		c.CloseWrite()

@@ -107,8 +107,8 @@ const (
 	evil  = "HTTP/1.1 200 OK\r\nX-Evil: yes\r\nContent-Length: 4\r\n\r\nevil"
 )
 
-// fullRead is the most that the gateway reads of an answer at a time: its scratch memory but for the
-// room that a longer head may need.
+// fullRead is the most that the gateway reads of an answer at a time: its scratch memory but for
+// the room that a longer head may need.
 const fullRead = 60 << 10
 
 // head200 is the head of an answer with a body of that size.

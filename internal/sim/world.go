@@ -238,7 +238,8 @@ func (w *world) launch(sockets map[string][]int) *instance {
 		},
 		Host: &gateway.Host{
 			Seed: w.scenario.Seed | 1, Random: random.Uint64,
-			Descriptors: w.scenario.Kernel.Descriptors, HeldBodies: w.scenario.HeldBodies, Stdout: &i.log, Sockets: sockets,
+			Descriptors: w.scenario.Kernel.Descriptors, HeldBodies: w.scenario.HeldBodies,
+			Stdout: &i.log, Sockets: sockets,
 			Probe: w.probe, Lookup: w.lookup,
 			ListenAdmin: func(string) (net.Listener, error) { return newSilentListener(), nil },
 			Ready: func(took []string) {

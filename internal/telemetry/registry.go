@@ -187,8 +187,8 @@ func (r *Registry) RouteLabel(index int) (label string, own bool) {
 	return r.routes.list[index], index != other
 }
 
-// RouteClass says that a route is in an SLA class from now on. Its counters for that class are shown
-// before they count anything, so that their first count is seen as an increase.
+// RouteClass says that a route is in an SLA class from now on. Its counters for that class are
+// shown before they count anything, so that their first count is seen as an increase.
 func (r *Registry) RouteClass(route int, class uint8) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -325,10 +325,11 @@ func routeTable(list []Route) *table {
 	return t
 }
 
-// limitTable has a row for each limit of each route, the bound on what is under way first. It stands
-// below the routes, because beside them there is no room for it on 80 columns.
+// limitTable has a row for each limit of each route, the bound on what is under way first. It
+// stands below the routes, because beside them there is no room for it on 80 columns.
 func limitTable(list []Route) *table {
-	t := &table{columns: []column{{title: "route", left: true, least: 10}, {title: "limit", left: true, least: 8},
+	t := &table{columns: []column{{title: "route", left: true, least: 10},
+		{title: "limit", left: true, least: 8},
 		{title: "at most"}, {title: "now"}, {title: "refused/s"}, {title: "state", left: true, least: 8}}}
 	for i := range list {
 		r := &list[i]

@@ -63,12 +63,14 @@ type Local struct {
 	ledger    ledger
 
 	// The waiting room. See waiter.go.
-	waiters  waitRoom
-	serving  bool
-	again    bool
-	cursor   int
-	own      *queue // what the other loops see of it
-	unwoken  bool   // a wake-up was posted before the last sweep, and has not come since; only with invariant.Sequential
+	waiters waitRoom
+	serving bool
+	again   bool
+	cursor  int
+	own     *queue // what the other loops see of it
+	// a wake-up was posted before the last sweep, and has not come since; only with
+	// invariant.Sequential
+	unwoken  bool
 	closed   bool
 	wakeFn   func() // made once: a method value allocates
 	yieldFn  func()

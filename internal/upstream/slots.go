@@ -88,7 +88,8 @@ func (s *slots) observe(now int64) (more bool) {
 	area, done := s.area.Swap(0), int(s.completed.Swap(0))
 	limit := s.law.Observe(concurrency.Window{
 		Start: s.began, End: now, Completed: done, Failed: int(s.failed.Swap(0)),
-		LatencySum: area, InflightMean: float64(area) / float64(max(length, 1)), Limited: s.limited.Swap(false),
+		LatencySum: area, InflightMean: float64(area) / float64(max(length, 1)),
+		Limited: s.limited.Swap(false),
 	})
 	s.quickest.observe(now, done, &s.least)
 	s.began = now

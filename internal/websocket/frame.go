@@ -7,9 +7,9 @@ func AppendPing(dst, payload []byte) []byte {
 	return append(append(dst, finBit|byte(Ping), byte(len(payload))), payload...)
 }
 
-// AppendClose appends a close frame with a code and a reason, which is UTF-8 and cut to the 123 bytes
-// that there is room for. key is nil for a server's; a client's must be random (RFC 6455, section
-// 5.3).
+// AppendClose appends a close frame with a code and a reason, which is UTF-8 and cut to the 123
+// bytes that there is room for. key is nil for a server's; a client's must be random (RFC 6455,
+// section 5.3).
 func AppendClose(dst []byte, code uint16, reason string, key *[4]byte) []byte {
 	reason = reason[:min(len(reason), MaxControl-2)]
 	size := byte(2 + len(reason))

@@ -1,7 +1,7 @@
 // Package websocket watches the frames of a WebSocket (RFC 6455) in the bytes of one direction that
-// go by, and makes the few frames that a gateway sends of its own. It keeps no payload and allocates
-// nothing: it knows where frames begin and end, so that a frame can be put in between two of them.
-// It knows nothing of sockets, of HTTP, or of what extensions do to payloads.
+// go by, and makes the few frames that a gateway sends of its own. It keeps no payload and
+// allocates nothing: it knows where frames begin and end, so that a frame can be put in between two
+// of them. It knows nothing of sockets, of HTTP, or of what extensions do to payloads.
 package websocket
 
 import "encoding/binary"
@@ -80,9 +80,9 @@ const (
 	broken
 )
 
-// Start makes the watcher stand before a connection's first frame. fromClient says whose frames they
-// are: those of clients are masked, and those of servers are not. extensions says that an extension
-// was agreed on, which may use the reserved bits.
+// Start makes the watcher stand before a connection's first frame. fromClient says whose frames
+// they are: those of clients are masked, and those of servers are not. extensions says that an
+// extension was agreed on, which may use the reserved bits.
 func (w *Watcher) Start(fromClient, extensions bool) {
 	*w = Watcher{}
 	if fromClient {
@@ -270,8 +270,8 @@ func (w *Watcher) end() {
 	w.got = 0
 }
 
-// AtBoundary says that a control frame can be put in where the stream stands: between two frames, be
-// it in the middle of a message, and not behind a close frame.
+// AtBoundary says that a control frame can be put in where the stream stands: between two frames,
+// be it in the middle of a message, and not behind a close frame.
 func (w *Watcher) AtBoundary() bool {
 	return w.flags&(closed|broken|inPayload) == 0 && w.got == 0
 }
@@ -282,8 +282,8 @@ func (w *Watcher) InHeader() bool {
 }
 
 // Matches says that the frame that the stream stands in, or whose end it has just passed, is a
-// control frame of that kind which begins with, or has begun with, the bytes of payload and has their
-// length: 1 to Beginning bytes.
+// control frame of that kind which begins with, or has begun with, the bytes of payload and has
+// their length: 1 to Beginning bytes.
 func (w *Watcher) Matches(op Opcode, payload []byte) bool {
 	if Opcode(w.first&opcodes) != op || int(w.length) != len(payload) {
 		return false

@@ -48,7 +48,8 @@ func newPage(o *exchange.StaticOptions, pathNames []string, plain bool) (*page, 
 		case ok:
 			o.Headers[name] = string(constant)
 		case isType:
-			return nil, errors.New("the Content-Type has a variable; the body is escaped for one type, so name that")
+			return nil, errors.New("the Content-Type has a variable; the body is escaped for " +
+				"one type, so name that")
 		default:
 			if err := exchange.CheckFieldName(name); err != nil {
 				return nil, err

@@ -359,7 +359,8 @@ func (p *Policy) SetOverride(name, value string, rate Rate, burst int64) error {
 	of := make(map[string]*params, len(l.current)+1)
 	maps.Copy(of, l.current)
 	if of[counted] = next; len(of) > MaxOverrides {
-		return fmt.Errorf("limit %s has %d overrides, which are the most; change one of them", name, MaxOverrides)
+		return fmt.Errorf("limit %s has %d overrides, which are the most; change one of them",
+			name, MaxOverrides)
 	}
 	l.override(of)
 	if l.overridden == nil {
@@ -375,10 +376,12 @@ func (p *Policy) changeable(name string, burst int64) (*limit, error) {
 		switch {
 		case l.Name != name:
 		case l.Shared != nil:
-			return nil, fmt.Errorf("limit %s is shared with other instances; change it in the configuration of all",
+			return nil, fmt.Errorf("limit %s is shared with other instances; change it in the "+
+				"configuration of all",
 				name)
 		case burst != 0 && !l.Algorithm.bucket():
-			return nil, fmt.Errorf("limit %s: a burst has no meaning with %s; leave it out", name, l.Algorithm)
+			return nil, fmt.Errorf("limit %s: a burst has no meaning with %s; leave it out",
+				name, l.Algorithm)
 		default:
 			return l, nil
 		}

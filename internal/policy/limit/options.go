@@ -158,9 +158,11 @@ func (l Limit) check() (*setting, error) {
 	case l.CostHeader == "" && l.MaxCost != 0:
 		return nil, fmt.Errorf("a highest cost of %d, and no header says a cost; name one", l.MaxCost)
 	case l.CostHeader != "" && l.MaxCost < max(1, l.Cost):
-		return nil, fmt.Errorf("a highest cost of %d and a cost of %d; give at least the cost", l.MaxCost, l.Cost)
+		return nil, fmt.Errorf("a highest cost of %d and a cost of %d; give at least the cost",
+			l.MaxCost, l.Cost)
 	case l.CostHeader != "" && l.Algorithm == SlidingLog:
-		return nil, errors.New("the header of the cost: sliding_log counts requests alike; use sliding_window")
+		return nil, errors.New("the header of the cost: sliding_log counts requests alike; " +
+			"use sliding_window")
 	case l.CostHeader != "" && l.Shared != nil:
 		return nil, errors.New("the header of the cost: a shared limit counts requests alike; leave it out")
 	case l.SkipMissing && l.Key == "":

@@ -198,7 +198,8 @@ func (p *params) after(old *params, now int64) *params {
 
 // same says whether the numbers are.
 func (p *params) same(q *params) bool {
-	return p.rate == q.rate && p.burst == q.burst && p.cost == q.cost && p.most == q.most && p.queue == q.queue && p.wait == q.wait
+	return p.rate == q.rate && p.burst == q.burst && p.cost == q.cost && p.most == q.most &&
+		p.queue == q.queue && p.wait == q.wait
 }
 
 // word is a payload of this generation.

@@ -132,7 +132,8 @@ func (k *Kernel) turn(ls *loop, at int64) {
 
 // What one turn may do with one socket. A loop that does more lets its other sockets wait: bytes
 // are a fair turn's 16 reads of 64 KB, with as much again for what a burst of events adds. Over TLS
-// a turn's megabyte is 64 records, each of which is passed on by a call, and a head comes before them.
+// a turn's megabyte is 64 records, each of which is passed on by a call, and a head comes before
+// them.
 const (
 	turnCalls = 72
 	turnBytes = 3 << 20
