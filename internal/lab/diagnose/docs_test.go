@@ -44,9 +44,8 @@ func TestARuleIsWholeAndKnowsTheRulesItNames(t *testing.T) {
 }
 
 func TestEveryPatientHasADiseaseOfTheTable(t *testing.T) {
-	known, _ := diseases(t)
-	for patient, rules := range known {
-		for _, name := range rules {
+	for patient, has := range diseases(t) {
+		for _, name := range has.rules {
 			if !slices.ContainsFunc(Rules(), func(r Rule) bool { return r.Name == name }) {
 				t.Errorf("the patient %s has %q, which is not a rule", patient, name)
 			}
