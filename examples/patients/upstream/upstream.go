@@ -90,6 +90,10 @@ func to(address string) *Upstream {
 	}
 }
 
+// Through has the upstream be asked through another transport: for patients whose HTTP client is
+// what is sick. It is called before the first Ask.
+func (u *Upstream) Through(t *http.Transport) { u.client.Transport = t }
+
 // Ask sends a request and returns the answer. It gives up when the context ends, or after 10 s.
 func (u *Upstream) Ask(ctx context.Context) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.url, nil)
