@@ -44,6 +44,7 @@ func freeAddress(t *testing.T) string {
 type load struct {
 	t       *testing.T
 	address string
+	session func(l *load, keep bool) error // does requests on one connection; nil: HTTP/1.1 at address
 	stop    chan struct{}
 	wg      sync.WaitGroup
 	done    atomic.Int64 // requests that were answered well
@@ -54,7 +55,12 @@ type load struct {
 // startLoad begins traffic to an address: so many clients that keep their connections, and as many
 // that open one for each request.
 func startLoad(t *testing.T, address string, clients int) *load {
-	l := &load{t: t, address: address, stop: make(chan struct{})}
+	return startLoadOf(t, &load{address: address}, clients)
+}
+
+// startLoadOf is startLoad for clients of any kind.
+func startLoadOf(t *testing.T, l *load, clients int) *load {
+	l.t, l.stop = t, make(chan struct{})
 	for n := range 2 * clients {
 		l.wg.Go(func() { l.client(n < clients) })
 	}
@@ -89,7 +95,11 @@ func (l *load) more(n int64) {
 
 func (l *load) client(keep bool) {
 	for !l.over() {
-		if err := l.connection(keep); err != nil {
+		session := l.session
+		if session == nil {
+			session = (*load).connection
+		}
+		if err := session(l, keep); err != nil {
 			l.mu.Lock()
 			l.failed = append(l.failed, err.Error())
 			l.mu.Unlock()
@@ -105,7 +115,11 @@ func (l *load) connection(keep bool) error {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
-	r := bufio.NewReader(c)
+	return l.ask(c, bufio.NewReader(c), keep)
+}
+
+// ask does requests of HTTP/1.1 on a connection: many, or one.
+func (l *load) ask(c io.Writer, r *bufio.Reader, keep bool) error {
 	for n := 1; !l.over(); n++ {
 		last, err := ask(c, r)
 		if err != nil {
