@@ -22,6 +22,7 @@ var scenarios = []struct {
 	{"a status that is listed is tried elsewhere", retriedStatus},
 	{"a refused connection is tried elsewhere", retriedConnection},
 	{"only what may be repeated is sent again", retriedMethods},
+	{"a short body is sent again with its request", repeatedBody},
 	{"the budget bounds retries", retryBudget},
 	{"a route's timeout ends an exchange and no more", routeTimeout},
 	{"the service is told of the deadline", deadlineHeader},
@@ -108,6 +109,28 @@ func retriedMethods(t *testing.T, p spoken) {
 		}
 		if n := tries.Load(); again != (n == 2) {
 			t.Errorf("%s: the broken target was tried %d times", method, n)
+		}
+	}
+}
+
+// A short body may come with its request's head, in one piece, or behind it.
+func repeatedBody(t *testing.T, p spoken) {
+	for _, hold := range []string{"", ", hold_body: 0"} {
+		var tries atomic.Int64
+		bad, good := newService(t, breaking(&tries, 3)), newService(t, replying(echo))
+		config := tried("", bad.address(), good.address())
+		c := serveSpoken(t, "", strings.Replace(config, "upstream: s", "upstream: s"+hold, 1)).talk(p)
+		for range 4 {
+			g := c.post("PUT", "/", "abc")
+			if hold == "" && (g.status != 200 || g.body != "PUT abc") {
+				t.Errorf("a body that is held: got %v", g)
+			}
+			if hold != "" && g.status == 200 && g.body != "PUT abc" {
+				t.Errorf("a body that is not held: got %v", g)
+			}
+		}
+		if tries.Load() == 0 {
+			t.Error("the broken target was never tried")
 		}
 	}
 }

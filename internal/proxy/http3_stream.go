@@ -25,6 +25,7 @@ type http3Stream struct {
 
 	in     inbox
 	got    http3Delivery // what the loop has taken out of in, and the exchange has not
+	marked []byte        // the content of got at the mark; nil once another delivery took its place
 	length http2.BodyLength
 	out    outbox
 	stall  reactor.Timer // how long the client may let its response wait
@@ -340,8 +341,12 @@ func (st *http3Stream) pull() http2.Reason {
 	if !ok {
 		return http2.OK
 	}
+	if len(st.marked) > 0 && st.flow.stage != stageHolding {
+		// It is gone with its memory, and was not kept for a further try: that would hold the client back.
+		st.flow.flags |= bodyStreamed
+	}
 	st.got.free()
-	st.got, st.ended = d, d.ended
+	st.got, st.ended, st.marked = d, d.ended, nil
 	return st.count()
 }
 
@@ -357,8 +362,14 @@ func (st *http3Stream) count() http2.Reason {
 	return bad
 }
 
-// buffered implements stream.
-func (st *http3Stream) buffered() int { return len(st.got.content) }
+// buffered implements stream. Content without the body's end does not count: what brings the end takes
+// its place, so that it could not be sent again unless it is held.
+func (st *http3Stream) buffered() int {
+	if !st.ended {
+		return 0
+	}
+	return len(st.got.content)
+}
 
 // nextBody implements stream.
 func (st *http3Stream) nextBody(most int) (data []byte, err error) {
@@ -372,9 +383,8 @@ func (st *http3Stream) nextBody(most int) (data []byte, err error) {
 	}
 	if n := min(most, len(st.got.content)); n > 0 {
 		data, st.got.content = st.got.content[:n], st.got.content[n:]
-		if st.flow.stage != stageHolding {
-			// It cannot be taken again: were it kept for a further try, it would hold the client back.
-			st.flow.flags |= bodyStreamed
+		if st.flow.stage != stageHolding && len(st.marked) == 0 {
+			st.flow.flags |= bodyStreamed // it cannot be taken again
 		}
 	} else if !st.ended {
 		return nil, reactor.ErrAgain
@@ -399,11 +409,17 @@ func (st *http3Stream) badBody(why http2.Reason) error {
 	return errMalformedBody
 }
 
-// mark implements stream. There is no way back to it over content that was taken: see nextBody.
-func (st *http3Stream) mark() {}
+// mark implements stream. The way back is over what one delivery has brought: a short body comes with
+// its request's head.
+func (st *http3Stream) mark() { st.marked = st.got.content }
 
 // rewind implements stream.
-func (st *http3Stream) rewind() bool { return st.ended && len(st.got.content) == 0 }
+func (st *http3Stream) rewind() bool {
+	if len(st.marked) > 0 {
+		st.got.content = st.marked
+	}
+	return st.ended && len(st.got.content) == 0
+}
 
 // trailers implements stream.
 func (st *http3Stream) trailers() *head.List { return st.got.trailer }
@@ -419,6 +435,7 @@ func (st *http3Stream) skip() bool {
 		}
 	}
 	st.got.free()
+	st.marked = nil
 	return st.ended
 }
 
