@@ -85,6 +85,9 @@ def main():
     chosen = arguments.parse_args()
     patches = sorted((SIM / "testdata/planted").glob("*.patch"))
     if chosen.names:
+        unknown = set(chosen.names) - {p.stem for p in patches}
+        if unknown:
+            sys.exit("no patch is named " + ", ".join(sorted(unknown)))
         patches = [p for p in patches if p.stem in chosen.names]
     print("| defect | seed | corpus | what was violated |\n|---|---|---|---|", flush=True)
     missed, unplanted = False, []

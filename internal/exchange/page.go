@@ -93,16 +93,19 @@ func (t *Template) checkPlaces() error {
 }
 
 // inString says whether a JSON text that begins so goes on within a string.
-func inString(text []byte) (in bool) {
-	for i := 0; i < len(text); i++ {
+func inString(text []byte) bool {
+	in, escaped := false, false
+	for _, c := range text {
 		switch {
-		case text[i] == '"':
+		case escaped:
+			escaped = false
+		case c == '"':
 			in = !in
-		case text[i] == '\\' && in:
-			i++
+		case c == '\\' && in:
+			escaped = true
 		}
 	}
-	return in
+	return in && !escaped
 }
 
 // rawElements are those of HTML whose content is not text in which an escape counts.
@@ -111,7 +114,7 @@ var rawElements = []string{"script", "style", "iframe", "noembed", "noframes", "
 // inMarkupText says whether HTML or XML that begins so goes on in text. It errs on the side of no.
 func inMarkupText(text []byte) bool {
 	text = bytes.ToLower(text)
-	if bytes.LastIndexByte(text, '<') > bytes.LastIndexByte(text, '>') {
+	if inTag(text) {
 		return false
 	}
 	if bytes.LastIndex(text, []byte("<!--")) > bytes.LastIndex(text, []byte("-->")) ||
@@ -208,4 +211,33 @@ func (e escape) reference(c byte) string {
 		return "&amp;"
 	}
 	return ""
+}
+
+// inTag says whether a text that begins so goes on within a tag. A ">" in a quoted value of an attribute
+// does not end one, and what is in a comment counts for nothing. It errs on the side of yes: each "<"
+// begins a tag.
+func inTag(text []byte) bool {
+	in, quote := false, byte(0)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case !in && bytes.HasPrefix(text[i:], []byte("<!--")):
+			end := bytes.Index(text[i:], []byte("-->"))
+			if end < 0 {
+				return true
+			}
+			i += end + len("-->") - 1
+		case !in:
+			in = c == '<'
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'':
+			quote = c
+		case c == '>':
+			in = false
+		}
+	}
+	return in
 }

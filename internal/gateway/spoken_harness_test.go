@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
-	"golang.org/x/net/http2"
 
 	codec3 "plimsoll/internal/http3"
 )
@@ -179,12 +178,15 @@ func (s *sessions) tls(alpn string) *tls.Config {
 // overHTTP2 asks with a client as others use it: what GOAWAY says was not begun it sends again on
 // another connection, and nothing else. It asks with four streams at once.
 func (s *sessions) overHTTP2(l *load, keep bool) error {
-	transport := &http2.Transport{AllowHTTP: true,
-		DialTLSContext: func(context.Context, string, string, *tls.Config) (net.Conn, error) { return s.dial("h2") }}
+	dial := func(context.Context, string, string) (net.Conn, error) { return s.dial("h2") }
+	transport := &http.Transport{DialContext: dial, DialTLSContext: dial, Protocols: new(http.Protocols)}
 	defer transport.CloseIdleConnections()
 	url := "http://a/"
 	if s.p.tls {
 		url = "https://a/"
+		transport.Protocols.SetHTTP2(true)
+	} else {
+		transport.Protocols.SetUnencryptedHTTP2(true)
 	}
 	failed := make(chan error, 4)
 	for range cap(failed) {
@@ -208,7 +210,7 @@ func (s *sessions) overHTTP2(l *load, keep bool) error {
 	return all
 }
 
-func askHTTP2(transport *http2.Transport, url string) error {
+func askHTTP2(transport *http.Transport, url string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, "GET", url, nil)

@@ -134,7 +134,7 @@ func (f *flow) overdue(now int64) bool { return f.due != 0 && now >= f.due }
 
 // tooLate says that no target could answer before the peer's deadline, as far as one knows.
 func (f *flow) tooLate(now int64) bool {
-	return f.due != 0 && now+f.view.locals[f.Upstream].Quickest(now) >= f.due
+	return f.overdue(now) || f.due != 0 && f.view.locals[f.Upstream].CannotAnswer(now, f.due-now)
 }
 
 // triedEnough says that the present try has had at least the time in which its class promises an

@@ -150,7 +150,8 @@ func (f *flow) connect() {
 	if u.Limited {
 		f.wait.Patience = f.view.Classes[f.Class].Patience
 		if f.due != 0 {
-			left := f.due - now - f.view.locals[f.Upstream].Quickest(now)
+			left := f.due - now // what a try is let have that may show quicker answers is the half of it
+			left = max(left-f.view.locals[f.Upstream].Quickest(now), left/2)
 			f.wait.Patience = max(1, min(f.wait.Patience, left))
 		}
 		longest = min(longest, f.view.Classes[f.Class].Patience)
@@ -171,7 +172,7 @@ func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
 	if c != nil {
 		c.(*upstreamConn).member = m // it may come from another loop, and stay on this one idle
 	}
-	late := f.tooLate(now)
+	late := f.overdue(now)
 	if late || !f.beginTry(m, now) { // its breaker has opened while the request waited
 		switch {
 		case c == nil:

@@ -60,6 +60,7 @@ type Local struct {
 	balancer  balancer
 	rng       rng
 	budget    budget
+	tried     int64 // when CannotAnswer last let a request try
 	ledger    ledger
 
 	// The waiting room. See waiter.go.

@@ -103,8 +103,11 @@ func (m *Member) End(now int64, o Outcome, latency int64) {
 		return
 	case Success, ServerError:
 		m.slot.good++
-		if o == Success && latency > 0 && (m.slot.least == 0 || latency < m.slot.least) {
-			m.slot.least = latency
+		if o == Success && latency > 0 {
+			m.slot.timed++
+			if m.slot.least == 0 || latency < m.slot.least {
+				m.slot.least = latency
+			}
 		}
 		m.observe(now, float64(latency))
 		// The load is nearly always zero, so that all loops can keep the cache line.

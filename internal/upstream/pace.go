@@ -52,9 +52,12 @@ func (p *pace) join(now, patience int64) {
 	if p.waiting.Add(1) == 1 {
 		p.began.Store(now)
 		p.lasted.Store(0)
-		p.period.Store(min(max(patience/2, paceShortest), paceLongest))
+		p.period.Store(periodOf(patience))
 		p.served.Store(0)
 		return
+	}
+	if most := periodOf(patience); p.period.Load() < most {
+		p.period.Store(most)
 	}
 	if began := p.began.Load(); now-began >= p.period.Load() && p.began.CompareAndSwap(began, now) {
 		p.lasted.Store(now - began)
@@ -68,11 +71,16 @@ func (p *pace) hopeless(now, patience int64) bool {
 	if ahead < paceFew || patience <= 0 {
 		return false
 	}
-	lasted := p.lasted.Load()
-	if lasted == 0 {
+	// The period is that of who came first, whose patience may have been another. One that is far longer
+	// is none: the loops lost each other's, or the process did not run.
+	lasted, least := p.lasted.Load(), periodOf(patience)
+	if lasted < least || lasted > 4*paceLongest {
 		return false
 	}
 	served := float64(p.before.Load() + p.served.Load())
 	most := (served + 2*math.Sqrt(served) + 3) / float64(lasted+max(0, now-p.began.Load()))
 	return float64(ahead) > 1.25*float64(patience)*most
 }
+
+// periodOf is for how long those must have waited by whom a request with this patience is judged.
+func periodOf(patience int64) int64 { return min(max(patience/2, paceShortest), paceLongest) }

@@ -70,6 +70,20 @@ func lower(least *atomic.Int64, t int64) {
 	}
 }
 
+// CannotAnswer says that no target answers in time, nanoseconds, as far as one knows. Once a second it says
+// so of nothing: answers that nobody may ask for are never seen, and targets, or the routes with short
+// deadlines, may have become quicker. Loop only.
+func (l *Local) CannotAnswer(now, left int64) bool {
+	if least := l.Quickest(now); least == 0 || least < left {
+		return false
+	}
+	if now-l.tried >= int64(time.Second) {
+		l.tried = now
+		return false
+	}
+	return true
+}
+
 // Quickest is the time in nanoseconds in which any target may answer, from its head's sending on; 0 where
 // that is not known of all of them, which it is only where their concurrency is limited. Loop only.
 func (l *Local) Quickest(now int64) (least int64) {

@@ -162,6 +162,14 @@ func (r *waitRoom) hopeless(w *Waiter, now int64) *Waiter {
 	return nil
 }
 
+// of is how many requests of a class wait here.
+func (r *waitRoom) of(class uint8) int {
+	if c := r.classes[class]; c != nil {
+		return c.n
+	}
+	return 0
+}
+
 // excess is the request that goes in place of w when more of w's class wait than can be served: of the
 // bucket with the most, where that is more than w's would have, the one that would be served last. nil
 // when w itself must not stay.

@@ -35,6 +35,7 @@ type slots struct {
 	limited   atomic.Bool  // somebody found no slot
 	end       atomic.Int64 // of the window
 	least     atomic.Int64 // nanoseconds of the quickest answer since the period began, 0 for none
+	timed     atomic.Int64 // good answers, whose time counts for that, not shown to quickest yet
 
 	quickest quickest
 
@@ -85,13 +86,13 @@ func (s *slots) observe(now int64) (more bool) {
 		return false
 	}
 	length := now - s.began
-	area, done := s.area.Swap(0), int(s.completed.Swap(0))
+	area := s.area.Swap(0)
 	limit := s.law.Observe(concurrency.Window{
-		Start: s.began, End: now, Completed: done, Failed: int(s.failed.Swap(0)),
+		Start: s.began, End: now, Completed: int(s.completed.Swap(0)), Failed: int(s.failed.Swap(0)),
 		LatencySum: area, InflightMean: float64(area) / float64(max(length, 1)),
 		Limited: s.limited.Swap(false),
 	})
-	s.quickest.observe(now, done, &s.least)
+	s.quickest.observe(now, int(s.timed.Swap(0)), &s.least)
 	s.began = now
 	s.end.Store(now + slotWindow)
 	return s.limit.Swap(int64(limit)) < int64(limit)
@@ -112,6 +113,7 @@ type slotUse struct {
 	sum       int64 // requests × nanoseconds, not added to area yet
 	good, bad int64 // tries that ended, likewise
 	least     int64 // the quickest answer in nanoseconds, likewise; 0 for none
+	timed     int64 // good answers, likewise
 	flushed   int64 // when they were added
 }
 
@@ -157,8 +159,9 @@ func (u *slotUse) flush(now int64) {
 	u.area.Add(u.sum)
 	u.completed.Add(u.good)
 	u.failed.Add(u.bad)
+	u.slots.timed.Add(u.timed)
 	lower(&u.slots.least, u.least)
-	u.sum, u.good, u.bad, u.least, u.flushed = 0, 0, 0, 0, now
+	u.sum, u.good, u.bad, u.least, u.timed, u.flushed = 0, 0, 0, 0, 0, now
 }
 
 // noteLimited says that a request goes on waiting. While somebody waits all the time, what becomes free

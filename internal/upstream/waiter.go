@@ -228,7 +228,21 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 		return Closed
 	case l.why != None:
 		return l.why
-	case l.waiters.n >= l.u.options.MaxPending:
+	}
+	// Whether it may stay is asked before anybody goes for it.
+	pace := &l.u.queues.paces[w.Class]
+	if pace.hopeless(now, w.Patience) {
+		// Those that are too many may wait on other loops, all of one client: a few may wait on each.
+		if other := l.waiters.excess(w, now); other != nil {
+			l.hopeless++
+			l.refuse(other, now, Overloaded)
+		} else if l.waiters.of(w.Class) >= paceFew {
+			l.hopeless++
+			l.refused++
+			return Overloaded
+		}
+	}
+	if l.waiters.n >= l.u.options.MaxPending {
 		newest := l.waiters.leastWanted(w)
 		if newest == nil {
 			l.refused++
@@ -238,16 +252,6 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	}
 	if hopeless := l.waiters.hopeless(w, now); hopeless != nil {
 		l.refuse(hopeless, now, Overloaded)
-	}
-	pace := &l.u.queues.paces[w.Class]
-	if pace.hopeless(now, w.Patience) {
-		l.hopeless++
-		other := l.waiters.excess(w, now)
-		if other == nil {
-			l.refused++
-			return Overloaded
-		}
-		l.refuse(other, now, Overloaded)
 	}
 	l.waits++
 	w.local, w.since = l, now

@@ -12,8 +12,9 @@ type failure struct {
 	after  int // seconds of Retry-After, up to maxAfter; 0 for none
 }
 
-// maxAfter is an hour. Retry-After may say a year, and who waits for a fetch is told no more than this.
-const maxAfter = 3600
+// maxAfter is the longest Retry-After, in seconds, that who waits for a fetch is told. The service may have
+// limited the client that began it, and the next fetch is another's.
+const maxAfter = 5
 
 func (f failure) word() uint32 {
 	return uint32(f.after)<<18 | uint32(f.status)<<8 | uint32(f.reason)

@@ -55,6 +55,11 @@ func (l *lone) append(content []byte) (full bool, err error) {
 	if l.gone {
 		return false, errNobody
 	}
+	// What Next gave has been sent or copied: this is another turn. Without this, a client that always
+	// leaves a little of it would have the whole response kept for it.
+	if l.at > 0 && l.at >= len(l.body)-l.at {
+		l.body, l.at = l.body[:copy(l.body, l.body[l.at:])], 0
+	}
 	l.body = append(l.body, content...)
 	l.full = len(l.body)-l.at >= maxLone
 	l.client.Wake()

@@ -205,7 +205,7 @@ func (s *second) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
 	f.stale, f.asks = e, true
 	if f.owner != nil && !f.owner.closed {
 		e.Hold()
-		f.owner.stale, f.owner.ifError = e, b.ifError
+		f.owner.stale, f.owner.ifError = e, b.ifError && f.p.mayStand(x, e)
 	}
 	f.p.o.Rules.Validate(&x.Request.Fields, &e.Meta, e.Block())
 	return exchange.Continue

@@ -130,7 +130,8 @@ func (p *Policy) isForAll(x *exchange.Exchange) bool {
 	if why != rules.MayStore && why != rules.NotFresh {
 		return false
 	}
-	if !x.Request.Fields.HasAny(1<<head.Cookie | 1<<head.Authorization) {
+	known := x.TLS != nil && x.TLS.Subject != "" // by its certificate
+	if !known && !x.Request.Fields.HasAny(1<<head.Cookie|1<<head.Authorization) {
 		return true
 	}
 	return lists(x.Response, head.CacheControl, "public") && !lists(x.Response, head.Vary, "cookie") &&

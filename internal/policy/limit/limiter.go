@@ -164,7 +164,7 @@ func (p *place) take(now int64) (o outcome) {
 				o.entry.write()
 			}
 			if o.pass && p.shared != nil {
-				p.shared.cell(p.h, p.g).keep(o.after, o.params)
+				p.shared.cell(p.h, p.g).keep(o.after, p.params)
 				o.gone = p.shared.moved(p.h, p.g)
 			}
 			return o

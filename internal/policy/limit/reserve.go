@@ -87,9 +87,10 @@ func (c *cell) note(g uint64) uint64 {
 }
 
 // keep notes the state of the shared bucket after a request has passed.
-func (c *cell) keep(w uint64, p *params) {
+func (c *cell) keep(w uint64, rules *atomic.Pointer[params]) {
 	for {
 		last := c.last.Load()
+		p := rules.Load() // after the word, and so at least as new as what it was written by
 		if isLive(last) && payload(p.current(last)) >= payload(p.current(w)) {
 			return
 		}
