@@ -52,6 +52,17 @@ func TestTheQuickestAnswerIsKnownWhileThereAreManyAnswers(t *testing.T) {
 	expect("it has become quicker", 2*time.Millisecond)
 	answers(600, slow)
 	expect("that is forgotten", 50*time.Millisecond)
+	// What cannot be answered is refused, but for one request a second, whose answer may show otherwise.
+	refused := 0
+	for range 30 {
+		if l.CannotAnswer(w.now, int64(20*time.Millisecond)) {
+			refused++
+		}
+		w.now += int64(100 * time.Millisecond)
+	}
+	if refused != 27 || l.CannotAnswer(w.now, int64(60*time.Millisecond)) {
+		t.Errorf("%d of 30 short deadlines in 3 s were refused, want 27, and no longer one", refused)
+	}
 	w.now += 11 * second
 	expect("nothing has been answered for long", 0)
 	answers(50, slow)
