@@ -116,7 +116,7 @@ routes: [{match: /, upstream: s}]
 
 func TestABrokenLineFileIsAnErrorWithItsPosition(t *testing.T) {
 	for content, want := range map[string]string{
-		"{":                      "no line file",
+		"{":                      "not a line file",
 		`{"schema_version": 99}`: "schema_version 99",
 		`{"schema_version": 2, "target": "http://a/", "line": {"found": false, "why": "it ended"}}`: "it ended",
 		strings.ReplaceAll(surveyedLine, "900", "1e9"):                                              "ascending",

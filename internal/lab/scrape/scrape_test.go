@@ -160,8 +160,8 @@ var hostile = map[string]struct {
 	"a page of HTML":  {words("<!doctype html><p>Sign in please, it is %d o'clock"), "neither a page of Prometheus metrics", false, false},
 	"broken UTF-8":    {words("requests{path=\"\xff\xfe\"} %d\n"), "neither a page of Prometheus metrics", false, false},
 	"binary":          {words("\x00\x01\x02\x1b[31m\n%d"), "neither a page of Prometheus metrics", false, false},
-	"deep JSON":       {words(strings.Repeat(`{"a":`, 20_000) + "%d"), "none: ", false, false},
-	"JSON cut short":  {words(`{"requests": %d`), "none: ", false, false},
+	"deep JSON":       {words(strings.Repeat(`{"a":`, 20_000) + "%d"), "is not valid: ", false, false},
+	"JSON cut short":  {words(`{"requests": %d`), "is not valid: ", false, false},
 	"another service": {words(`{"memstats": {"NumGC": "%d"}, "requests": 5}`), "are not those of Go's runtime", true, false},
 	"nothing there":   {http.NotFound, "status 404", false, false},
 	"a huge page": {func(w http.ResponseWriter, r *http.Request) {
