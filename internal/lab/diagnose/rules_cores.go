@@ -34,7 +34,7 @@ var coreRules = []Rule{
 
 // lockWaits is how many goroutines wait for locks on average at the line.
 func (e *Evidence) lockWaits() float64 {
-	waiting := e.AtLine.PerSecond("go.mutex.wait_seconds")
+	waiting := e.AtLine.PerSecond(measure.GoMutexWait)
 	if p := e.AtLine.Profile("mutex"); p != nil {
 		waiting = max(waiting, p.Total("delay"))
 	}
@@ -107,11 +107,11 @@ func judgeCores(e *Evidence) *Finding {
 		// Others may have been idle beyond the line alone.
 		whatever: e.idleProcessors() >= leastIdle,
 	}
-	if e.AtLine.Has(hottestThread) {
+	if e.AtLine.Has(measure.TargetThreadsHottest) {
 		f.Evidence = append(f.Evidence, Fact{
 			What: "share of a processor that its busiest thread uses, at the line and beyond",
-			Value: percent(e.AtLine.Median(hottestThread)) + ", " +
-				percent(e.Over.Median(hottestThread)),
+			Value: percent(e.AtLine.Median(measure.TargetThreadsHottest)) + ", " +
+				percent(e.Over.Median(measure.TargetThreadsHottest)),
 		})
 	}
 	if full >= 1 {
@@ -120,11 +120,9 @@ func judgeCores(e *Evidence) *Finding {
 	return f
 }
 
-const hottestThread = "target.threads.hottest_share"
-
 // fullThreads is how many threads have a processor each to themselves, at the line or beyond it.
 func (e *Evidence) fullThreads() float64 {
-	return max(e.AtLine.Median("target.threads.full"), e.Over.Median("target.threads.full"))
+	return max(e.AtLine.Median(measure.TargetThreadsFull), e.Over.Median(measure.TargetThreadsFull))
 }
 
 // computing is the share of a lone request's time that is processor time, 0 to 1.
