@@ -12,6 +12,7 @@ import (
 
 	"plimsoll/internal/lab/diagnose"
 	"plimsoll/internal/lab/disk"
+	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/profile"
 	"plimsoll/internal/lab/profiler"
@@ -30,6 +31,7 @@ type profileCommand struct {
 	Hertz   float64 `placeholder:"N" help:"Samples a second, where the file does not say (100; JDK: 50)."`
 	Seconds float64 `placeholder:"N" help:"How long the profile was taken, where the file does not say it."`
 	Top     int     `default:"15" placeholder:"N" help:"Number of functions to list (${default})."`
+	JSON    bool    `help:"Print it as JSON."`
 }
 
 // Help is shown by plimsoll profile --help.
@@ -53,6 +55,7 @@ a file cannot be read or written.
 Examples:
 
     py-spy record -d 10 -p $(pidof -s gunicorn) -f raw -o out.folded && plimsoll profile out.folded
+    plimsoll profile out.folded --json | jq -r '.profile.functions[].function'
     plimsoll profile after.cpuprofile --before before.cpuprofile --flame change.html
     perf record -F 99 -g -p $(pidof -s nginx) -- sleep 10 && perf script | plimsoll profile -
     plimsoll profile app.jfr -o app.pb.gz && go tool pprof -http : app.pb.gz`
@@ -78,18 +81,27 @@ func (k *profileCommand) Run(ctx context.Context, c *console) error {
 			return err
 		}
 	}
-	said := text.Profile(p, before, diagnose.Classes, k.Top)
-	said = fmt.Sprintf("%s: %s\n\n%s", format.Clean(k.File), from, said)
 	if k.Output != "" {
 		if err := writeFile(k.Output, raw); err != nil {
 			return err
 		}
-		said += "\npprof   " + k.Output + "\n"
 	}
 	if k.Flame != "" {
 		if err := k.flames(p, before); err != nil {
 			return err
 		}
+	}
+	where := profile.Summarize(p, before, profile.CPU, diagnose.Classes, k.Top)
+	if k.JSON {
+		d := document.NewProfile(k.File, string(from), k.Before, where)
+		d.Pprof, d.Flame = k.Output, k.Flame
+		return c.json(d)
+	}
+	said := fmt.Sprintf("%s: %s\n\n%s", format.Clean(k.File), from, text.Profile(where))
+	if k.Output != "" {
+		said += "\npprof   " + k.Output + "\n"
+	}
+	if k.Flame != "" {
 		said += "\nflame   " + k.Flame + "\n"
 	}
 	return c.print([]byte(said))
