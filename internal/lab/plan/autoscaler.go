@@ -170,7 +170,7 @@ func (p *DeploymentPlan) request(a *Autoscaler, run *record.Run) {
 		a.RequestMemory = Figure{
 			asked,
 			"bytes",
-			fmt.Sprintf("highest resident memory in the run, %.4g MB, with %s of headroom", rss/1e6,
+			fmt.Sprintf("highest resident memory in the run, %s, with %s of headroom", format.Bytes(rss),
 				format.Percent(p.Options.Headroom)),
 		}
 	}
