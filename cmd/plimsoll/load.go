@@ -84,10 +84,7 @@ func (k *loadCommand) Run(ctx context.Context, c *console) error {
 	if err := cmp.Or(emptyDirectory("--out", k.Out), hasFolder("--hdr", k.HDR)); err != nil {
 		return withExit{exitUsage, err}
 	}
-	target, err := k.resolve(ctx, k.URL)
-	if err == nil {
-		err = k.speak(&target)
-	}
+	target, err := k.reach(ctx, k.URL, &k.protocolFlags)
 	if err != nil {
 		return err
 	}

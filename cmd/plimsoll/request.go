@@ -87,6 +87,17 @@ func (k *protocolFlags) speak(t *load.Target) error {
 	return nil
 }
 
+// reach resolves a target that is spoken to by a protocol.
+func (k *connectionFlags) reach(
+	ctx context.Context, address string, by *protocolFlags,
+) (load.Target, error) {
+	target, err := k.resolve(ctx, address)
+	if err == nil {
+		err = by.speak(&target)
+	}
+	return target, err
+}
+
 // over says what requests go over, to a person: "64 connections".
 func (k *protocolFlags) over(connections int) string {
 	s := many(connections, "connection")

@@ -129,7 +129,7 @@ routes: [{match: /, upstream: s, timeout: 100ms}, {match: /other, upstream: othe
 }
 
 // changing is a configuration that differs from number to number and serves the same.
-func changing(b *cacheBed, n int, address string) string {
+func changing(b *bed, n int, address string) string {
 	cert := b.config.Listeners[0].TLS.Certificates[0]
 	return spokenConfig(pair{cert.Cert, cert.Key}, "127.0.0.1:0", "127.0.0.2:0", fmt.Sprintf(", limits: {max_connections: %d}", 10000+n),
 		fmt.Sprintf(`
