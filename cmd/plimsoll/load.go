@@ -52,8 +52,8 @@ func (loadCommand) Help() string {
 	return `Sends requests and measures the answers. With a rate the loop is open: a request is due
 when the schedule says, however slow the target is, and its response time counts from then. Without
 one the loop is closed, like wrk's: each connection, and with --http2 each of its streams, sends its
-next request when the last is answered. A request that fails or is too late is in the tail of the
-percentiles. Ctrl-C ends it early and keeps what was measured until then; a second one ends the
+next request when the last is answered. A request that fails or is too late counts in the tail of
+the percentiles. Ctrl-C ends it early and keeps what was measured until then; a second one ends the
 process.
 
 Exit codes: 0, it ran, whatever the results; 1, the command line or the scenario is wrong; 2, it

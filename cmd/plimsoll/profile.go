@@ -25,13 +25,13 @@ import (
 
 type profileCommand struct {
 	File    string  `arg:"" help:"A processor profile, as py-spy, perf script, Node and others write it."`
-	Before  string  `placeholder:"FILE" help:"Compare with this one, of any format: what grew?"`
+	Before  string  `placeholder:"FILE" help:"Compare with this earlier profile, in any of the formats."`
 	Output  string  `short:"o" placeholder:"FILE" help:"Write the profile in the format of pprof."`
 	Flame   string  `placeholder:"FILE" help:"Write the flame graph as HTML."`
-	Hertz   float64 `placeholder:"N" help:"Samples a second, where the file does not say (100; JDK: 50)."`
-	Seconds float64 `placeholder:"N" help:"How long the profile was taken, where the file does not say it."`
+	Hertz   float64 `placeholder:"N" help:"Samples a second, if the file does not say so (100; JDK: 50)."`
+	Seconds float64 `placeholder:"N" help:"How long the profile was taken, if the file does not say so."`
 	Top     int     `default:"15" placeholder:"N" help:"Number of functions to list (${default})."`
-	JSON    bool    `help:"Print it as JSON."`
+	JSON    bool    `help:"Print the summary as JSON."`
 }
 
 // Help is shown by plimsoll profile --help.
@@ -41,15 +41,15 @@ classes, functions with their files and lines, and with --before what has change
 formats by their content:
 
     folded stacks      py-spy record -f raw, rbspy record -f collapsed, async-profiler -o collapsed
-    perf script        the text that it prints of a recording made with perf record -g
+    perf script        its output, of a recording made with perf record -g
     speedscope         py-spy record -f speedscope, dotnet-trace, and others
     .cpuprofile        node --cpu-prof, and what the browser's tools save
-    .jfr               a flight recording, by the JDK's jfr tool, or what jfr print --json prints
+    .jfr               a flight recording (read with the JDK's jfr tool), or what jfr print --json prints
     pprof              of any language
 
 For profiles at the load line see survey --profile-command, --perf and --inspect.
 
-Exit codes: 0, it is read; 1, it is not a profile of processor time, is damaged or over a bound; 2,
+Exit codes: 0, it is read; 1, it is not a profile of processor time, is damaged or exceeds a limit; 2,
 a file cannot be read or written.
 
 Examples:
