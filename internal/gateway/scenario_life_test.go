@@ -184,7 +184,7 @@ func loadedDrain(t *testing.T, p spoken) {
 	if err := b.drained(); err != nil || !strings.Contains(b.logged.String(), "exchanges_cut=0") {
 		t.Errorf("ended with %v\n%s", err, b.logged.String())
 	}
-	// Whoever dials now is refused; nobody may have met anything else.
+	// A client that dials now is refused; none may have met anything else.
 	for _, failure := range l.end() {
 		if !strings.Contains(failure, "refused") {
 			t.Errorf("a client met %s", failure)
