@@ -15,8 +15,9 @@ var coreRules = []Rule{
 		Needs: []string{measure.TargetCPU, measure.HostCores},
 		Threshold: "whole processors in use at the line and no more beyond it, while others are " +
 			"idle; by single threads, or where a request's time is processor time",
-		Reason: "what waits for something else uses any share of a processor; who stays at a " +
-			"whole one, while more is asked of it and others are idle, has no other thread to use",
+		Reason: "a service that waits for something else uses any share of a processor; one " +
+			"that stays at whole processors, while more is asked of it and others are " +
+			"idle, has no other thread to use",
 		Judge: judgeCores,
 		Counters: []Counter{
 			{"no other processor was idle", func(e *Evidence) (string, bool) {

@@ -13,8 +13,8 @@ var databaseRules = []Rule{
 		Claim:     "The pool may open more connections than the database allows",
 		Needs:     []string{measure.DBMaxOpen, measure.DBServerLimit},
 		Threshold: "no limit, or one above the database's",
-		Reason: "the database refuses what is too much, and the requests that wanted it fail, " +
-			"just when there are many",
+		Reason: "the database refuses further connections, and the requests that need them " +
+			"fail, just when there are many",
 		Judge: func(e *Evidence) *Finding {
 			pool, limit := e.AtLine.Last(measure.DBMaxOpen), e.AtLine.Last(measure.DBServerLimit)
 			if limit == 0 || pool > 0 && pool <= limit {
@@ -217,7 +217,7 @@ var databaseRules = []Rule{
 	},
 	{
 		Name:      "database-lifetime-zero",
-		Claim:     "Connections to the database live for ever",
+		Claim:     "Connections to the database live forever",
 		Needs:     []string{measure.DBMaxLifetime},
 		Threshold: "no lifetime",
 		Reason: "a fail-over, a new replica or a load balancer in between is only seen when " +
@@ -227,7 +227,7 @@ var databaseRules = []Rule{
 				return nil
 			}
 			return &Finding{
-				Claim:      "Connections to the database live for ever",
+				Claim:      "Connections to the database live forever",
 				Rank:       Risk,
 				Confidence: .8,
 				Evidence:   []Fact{{What: "lifetime of a connection", Value: "none"}},

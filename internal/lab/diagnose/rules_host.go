@@ -13,7 +13,7 @@ var hostRules = []Rule{
 		Name:      "generator-limit",
 		Claim:     "The generator was the limit, and not the service",
 		Threshold: "steps near the line are INVALID, and there is no line",
-		Reason:    "what the generator cannot offer says nothing of the service",
+		Reason:    "what the generator cannot offer says nothing about the service",
 		Judge: func(e *Evidence) *Finding {
 			if e.Run.Result == nil || e.Run.Result.Line.Found {
 				return nil

@@ -107,7 +107,7 @@ var limitRules = []Rule{
 	},
 	{
 		Name:      "gomaxprocs-low",
-		Claim:     "GOMAXPROCS is below the processors there are",
+		Claim:     "GOMAXPROCS is below the number of processors",
 		Needs:     []string{measure.GoMaxProcs, measure.TargetCPU},
 		Threshold: "over 80 % of its threads' time is used, and there are more cores",
 		Reason:    "requests wait for a thread at that use while cores are idle",
@@ -147,8 +147,8 @@ var limitRules = []Rule{
 		Claim:     "The service is spread over NUMA nodes",
 		Needs:     []string{measure.HostNUMANodes, measure.GoMaxProcs},
 		Threshold: "several nodes, and more threads than one has cores",
-		Reason: "memory of another node is half as fast again, and the garbage collector " +
-			"touches all of it",
+		Reason: "an access to another node's memory takes half as long again, and the " +
+			"garbage collector touches all of it",
 		Judge: func(e *Evidence) *Finding {
 			nodes := e.AtLine.Last(measure.HostNUMANodes)
 			threads := e.AtLine.Last(measure.GoMaxProcs)

@@ -132,7 +132,7 @@ var networkRules = []Rule{
 			}
 		},
 		Counters: []Counter{{
-			"the kernel uses ports again whose connection is over (net.ipv4.tcp_tw_reuse)",
+			"the kernel reuses the ports of closed connections (net.ipv4.tcp_tw_reuse)",
 			func(e *Evidence) (string, bool) {
 				if !e.AtLine.Has(measure.HostTCPTimeWaitReuse) {
 					return "", false
@@ -354,8 +354,8 @@ var networkRules = []Rule{
 				},
 			},
 			{
-				"they are SYNs: connections are slow to be made, as where a port is used again " +
-					"whose last connection the other end still remembers",
+				"they are SYNs: connections are slow to open, as when the other end still " +
+					"remembers the last connection of a port that is reused",
 				func(e *Evidence) (string, bool) {
 					if !e.AtLine.Has(measure.HostTCPSYNRetransmits) {
 						return "", false

@@ -14,8 +14,8 @@ import (
 // stacks; see classOf.
 var processorRules = []Rule{
 	costly("logging-hot", classLogging, .25, "Logging takes %s of the processor time",
-		"a line of log costs some microseconds: a quarter of the processor is more than a "+
-			"service should say of itself",
+		"a line of log costs some microseconds: a quarter of the processor time is more than "+
+			"logs should cost",
 		Action{
 			Text: "log less on the path of a request: one line, sampled where there are many, " +
 				"no source position, no attributes that are made when nobody reads them " +
@@ -29,7 +29,7 @@ var processorRules = []Rule{
 				"leave out fields that nobody reads; stream with json.Encoder into a pooled buffer",
 		}),
 	costly("reflection-hot", classReflection, .25, "Reflection takes %s of the processor time",
-		"a field reached by reflection costs tens of times what the compiler's access does",
+		"access to a field by reflection costs tens of times as much as compiled access",
 		Action{
 			Text: "write the copy or the check by hand, or generate it; " +
 				"or look at each type once and keep what was found",

@@ -50,7 +50,7 @@ var runtimeRules = []Rule{
 			if b := e.AtLine.Profile("block"); b != nil {
 				for _, at := range b.Top(profile.Delay, lockWaiter, 2) {
 					f.Evidence = append(f.Evidence, Fact{
-						What:  "who waits",
+						What:  "waiting function",
 						Value: fmt.Sprintf("%s (%s:%d)", at.Function, at.File, at.Line),
 					})
 				}
@@ -103,8 +103,8 @@ var runtimeRules = []Rule{
 		Needs: []string{measure.ListenerCloseWait},
 		Threshold: "over 5 connections, and over 5 % of them, whose client has left while the " +
 			"service still works for it",
-		Reason: "under overload clients give up and come again: what is done for those who left " +
-			"is lost to those who wait",
+		Reason: "under overload clients give up and try again: work for clients that have " +
+			"left is lost to those that wait",
 		Judge: func(e *Evidence) *Finding {
 			left := e.Over.Mean(measure.ListenerCloseWait)
 			all := left + e.Over.Mean(measure.ListenerEstablished)
