@@ -16,8 +16,8 @@ import (
 )
 
 // serveCache runs a gateway with a cache that speaks every protocol: over TLS at its first listener,
-// in plain text at its second. routes are those of its configuration, over an upstream named origin; more
-// are further keys of the configuration.
+// in plain text at its second. routes are those of its configuration, over an upstream named
+// origin; more are further keys of the configuration.
 func serveCache(t *testing.T, address, routes, more string) *bed {
 	t.Helper()
 	ca := newAuthority(t)
@@ -65,7 +65,7 @@ func (b *bed) talkSlowly(p spoken) *talker {
 	c := &talker{t: b.t, bed: b, p: p, slow: true}
 	switch {
 	case p.http3:
-		c.thr = b.dialH3((&bed{b.instance, b.ca}).tls(), &quic.Config{InitialStreamReceiveWindow: 2048,
+		c.thr = b.dialH3(b.tls(), &quic.Config{InitialStreamReceiveWindow: 2048,
 			MaxStreamReceiveWindow: 2048, InitialConnectionReceiveWindow: 4096,
 			MaxConnectionReceiveWindow: 4096})
 		c.thr.greet()
