@@ -166,13 +166,13 @@ func looked(run *record.Run) map[int]bool {
 // Where there is no page all are kept: rules then look at short steps too, in which few are judged.
 func samples(all []measure.Sample) (kept []measure.Sample) {
 	paged := slices.ContainsFunc(all, func(s measure.Sample) bool {
-		_, page := s.Values["go.goroutines"]
+		_, page := s.Values[measure.GoGoroutines]
 		return page
 	})
 	for i, s := range all {
-		_, page := s.Values["go.goroutines"]
-		_, sockets := s.Values["listener.connections.established"]
-		_, threads := s.Values["target.threads.running"]
+		_, page := s.Values[measure.GoGoroutines]
+		_, sockets := s.Values[measure.ListenerEstablished]
+		_, threads := s.Values[measure.TargetThreadsRunning]
 		if paged && !page && !sockets && !threads && i > 0 && i < len(all)-1 {
 			continue
 		}
@@ -186,7 +186,8 @@ func samples(all []measure.Sample) (kept []measure.Sample) {
 		}
 		kept = append(kept, s)
 		maps.DeleteFunc(s.Values, func(name string, _ float64) bool {
-			return strings.HasPrefix(name, "metrics.") || strings.HasPrefix(name, "host.core.")
+			return strings.HasPrefix(name, measure.Metrics) ||
+				strings.HasPrefix(name, measure.HostCore)
 		})
 	}
 	return kept

@@ -3,10 +3,8 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"strings"
 
 	"plimsoll/internal/lab/document"
-	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/report"
 	"plimsoll/internal/lab/text"
 )
@@ -54,42 +52,5 @@ func (k *compareCommand) Run(c *console) error {
 	if k.JSON {
 		return c.json(document.NewCompare(k.A, k.B, k.File, differences))
 	}
-	return c.print([]byte(fmt.Sprintf("%s\nreport  %s\n", comparison(differences), k.File)))
-}
-
-// comparison is what differs, for a person.
-func comparison(d *report.Comparison) string {
-	var b strings.Builder
-	if d.Sentence != "" {
-		fmt.Fprintf(&b, "%s\n\n", format.Clean(d.Sentence))
-	}
-	figures := text.Table{Left: []int{4, 5}}
-	figures.Row("", "A", "B", "change", "real", "")
-	for _, f := range d.Figures {
-		verdict := "no"
-		if f.Real {
-			verdict = "YES"
-		}
-		figures.Row(text.Clip(f.Figure, 60), format.Figure(f.A.Estimate, f.Unit),
-			format.Figure(f.B.Estimate, f.Unit),
-			fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", f.Change*100, f.Low*100, f.High*100), verdict,
-			format.Clean(f.Why))
-	}
-	if len(d.Figures) > 0 {
-		b.WriteString(figures.String() + "\n")
-	} else {
-		b.WriteString("The runs have no figure in common.\n\n")
-	}
-	for _, caution := range d.Cautions {
-		fmt.Fprintf(&b, "Warning: %s\n", format.Clean(caution))
-	}
-	settings := text.Table{Left: []int{1, 2}}
-	settings.Row("done differently", "A", "B")
-	for _, change := range d.Changed {
-		settings.Row(text.Clip(change.What, 40), text.Clip(change.A, 60), text.Clip(change.B, 60))
-	}
-	if len(d.Changed) > 0 {
-		b.WriteString("\n" + settings.String())
-	}
-	return b.String()
+	return c.print([]byte(fmt.Sprintf("%s\nreport  %s\n", text.Comparison(differences), k.File)))
 }

@@ -2,12 +2,9 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"plimsoll/internal/lab/diagnose"
 	"plimsoll/internal/lab/document"
-	"plimsoll/internal/lab/format"
-	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/text"
 )
 
@@ -53,18 +50,8 @@ func (k *diagnoseCommand) Run(c *console) error {
 	if err != nil {
 		return err
 	}
-	if run.Manifest.Kind != record.KindSurvey {
-		return withExit{
-			exitUnexpected,
-			fmt.Errorf("%s is a run of plimsoll %s: only plimsoll survey finds the bottleneck",
-				k.Dir, format.Clean(run.Manifest.Kind)),
-		}
-	}
-	if len(run.Steps) == 0 {
-		return withExit{
-			exitUnexpected,
-			errors.New(k.Dir + " has no whole step to look at: the run ended too early"),
-		}
+	if err := diagnose.Possible(run); err != nil {
+		return withExit{exitUnexpected, err}
 	}
 	d := diagnose.Run(run)
 	if k.JSON {

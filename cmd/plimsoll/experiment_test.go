@@ -80,28 +80,6 @@ func TestAnExperimentThatWasCutOffExitsAsOneThatWasStopped(t *testing.T) {
 	}
 }
 
-func TestStepsAreShownAgainstTheOneBefore(t *testing.T) {
-	m := &experiment.Manifest{Values: []experiment.Value{{Name: "a"}, {Name: "b"}, {Name: "c"}},
-		Pairing: experiment.Pairing{Previous: true}}
-	f := &experiment.FigureResult{Figure: experiment.Figure{Name: "goodput", Unit: "/s"},
-		Medians: make([]*experiment.Estimate, 3),
-		Comparisons: []experiment.Comparison{
-			{Than: "a", Value: "b", Share: true, Shift: .5, Low: .4, High: .6, Says: "real: 50 % more"},
-			{Than: "b", Value: "c", Share: true, Shift: 0, Low: -.01, High: .01, Says: "the same"},
-		}}
-	want := "goodput median 95 % against the one before\na -\nb - +50.0 % (+40.0 to +60.0) real: " +
-		"50 % more\nc - +0.0 % (-1.0 to +1.0) the same"
-	if got := strings.Join(linesOf(figureTable(m, f)), "\n"); got != want {
-		t.Errorf("%s\nwant:\n%s", got, want)
-	}
-}
-
-func TestAUnitFromAFileCannotMoveTheCursor(t *testing.T) {
-	if got := inUnit(1, "\x1b[2J\n"); strings.ContainsAny(got, "\x1b\n") {
-		t.Errorf("%q", got)
-	}
-}
-
 func TestAnIsolatedExperimentMayTakeTheTimeThatItsServiceMay(t *testing.T) {
 	e := &experiment.Experiment{Grace: time.Hour}
 	if run := sameCommand(t.Context(), &console{}, e, os.Args[0]); run.WaitDelay <= e.Grace {

@@ -75,7 +75,7 @@ func writeFile(path string, content []byte) (err error) {
 
 // diagnosisOf is what a survey's run shows; nil for other runs, which say nothing of a line.
 func diagnosisOf(run *record.Run) *diagnose.Diagnosis {
-	if run.Manifest.Kind != record.KindSurvey || len(run.Steps) == 0 {
+	if diagnose.Possible(run) != nil {
 		return nil
 	}
 	return diagnose.Run(run)

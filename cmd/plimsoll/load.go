@@ -14,7 +14,6 @@ import (
 	"plimsoll/internal/lab/harness"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
-	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/pace"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/remote"
@@ -53,8 +52,8 @@ func (loadCommand) Help() string {
 	return `Sends requests and measures the answers. With a rate the loop is open: a request is due
 when the schedule says, however slow the target is, and its response time counts from then. Without
 one the loop is closed, like wrk's: each connection, and with --http2 each of its streams, sends its
-next request when the last is answered. A request that fails or is too late is in the tail of the
-percentiles. Ctrl-C ends it early and keeps what was measured until then; a second one ends the
+next request when the last is answered. A request that fails or is too late counts in the tail of
+the percentiles. Ctrl-C ends it early and keeps what was measured until then; a second one ends the
 process.
 
 Exit codes: 0, it ran, whatever the results; 1, the command line or the scenario is wrong; 2, it
@@ -85,10 +84,7 @@ func (k *loadCommand) Run(ctx context.Context, c *console) error {
 	if err := cmp.Or(emptyDirectory("--out", k.Out), hasFolder("--hdr", k.HDR)); err != nil {
 		return withExit{exitUsage, err}
 	}
-	target, err := k.resolve(ctx, k.URL)
-	if err == nil {
-		err = k.speak(&target)
-	}
+	target, err := k.reach(ctx, k.URL, &k.protocolFlags)
 	if err != nil {
 		return err
 	}
@@ -316,21 +312,6 @@ func (k *loadCommand) print(c *console, p *planned, t *measure.Totals, early str
 	return c.print([]byte(p.what + "\n\n" + text.Load(run)))
 }
 
-// shared says that the load came from the target's machine.
-func (p *planned) shared() bool {
-	if p.offer.fleet != nil {
-		return p.offer.fleet.Near()
-	}
-	return p.near
-}
-
-// machine is what a run directory says of this machine.
-func (p *planned) machine() record.Machine {
-	m := harness.Machine(p.near, 0)
-	m.Apart = p.near && !p.shared()
-	return m
-}
-
 // keep writes the files that were asked for.
 func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 	if k.HDR != "" {
@@ -341,55 +322,31 @@ func (k *loadCommand) keep(p *planned, t *measure.Totals, early string) error {
 	if k.Out == "" {
 		return nil
 	}
-	w, err := record.Create(k.Out, record.Manifest{
-		Kind:     record.KindLoad,
-		Tool:     tool(),
-		Command:  withoutSecrets(os.Args),
-		Started:  p.offer.began,
-		Target:   k.URL,
-		Mix:      p.mix,
-		Settings: p.settings,
-		Machine:  p.machine(),
-	})
-	if err != nil {
+	o := harness.LoadRun{
+		Dir: k.Out,
+		Manifest: record.Manifest{
+			Tool:     tool(),
+			Command:  withoutSecrets(os.Args),
+			Started:  p.offer.began,
+			Target:   k.URL,
+			Mix:      p.mix,
+			Settings: p.settings,
+		},
+		Target:      &p.offer.options.Target,
+		Connections: k.Connections,
+		Seed:        k.Seed,
+		Totals:      t,
+		Windows:     p.offer.windows,
+		Early:       early,
+	}
+	if p.asked != nil {
+		o.Arrivals = p.arrivals
+	}
+	if p.offer.fleet != nil {
+		o.Generators = p.offer.fleet
+	}
+	if err := o.Record(); err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	plan := measure.StepPlan{
-		Number:      1,
-		Phase:       measure.PhaseLoad,
-		Rate:        t.Rate(),
-		Arrivals:    string(p.arrivals),
-		Length:      t.Length,
-		Connections: k.Connections,
-		Why:         early,
-	}
-	if p.asked == nil {
-		plan.Rate, plan.Arrivals = 0, ""
-	}
-	step := measure.Step{Plan: plan, Began: p.offer.began, Totals: *t, Windows: p.offer.windows}
-	return errors.Join(w.Step(&step), w.Result(resultOfLoad(step, early, p.shared(), k.Seed)),
-		w.Close())
-}
-
-// resultOfLoad is what there is to say of a run of one step. It has no line: that takes a survey.
-func resultOfLoad(step measure.Step, early string, near bool, seed uint64) *record.Result {
-	const why = "not measured: this was a load at given rates, not a survey"
-	kept := step.Totals.Generator.Invalid
-	return &record.Result{
-		Ended:    time.Now(),
-		Early:    early,
-		Line:     record.Line{Why: why},
-		Peak:     record.Collapse{Why: why},
-		Collapse: record.Collapse{Why: why},
-		Recovery: record.Recovery{Why: why},
-		Model:    model.Fit([]measure.Step{step}, model.Options{Local: near, Seed: seed}),
-		Validity: []record.Validity{{
-			What: "the generator kept its schedule",
-			OK:   kept == "",
-			Why:  cmp.Or(kept, "it was not the limit"),
-		}},
-		NotMeasured: []string{
-			"counters of the machine and the target: a survey reads them, a load does not",
-		},
-	}
+	return nil
 }

@@ -2,11 +2,9 @@ package main
 
 import (
 	"errors"
-	"strconv"
 
 	"plimsoll/internal/lab/document"
-	"plimsoll/internal/lab/model"
-	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/harness"
 	"plimsoll/internal/lab/text"
 )
 
@@ -31,8 +29,7 @@ Examples:
     plimsoll model runs/today --json | jq .model.smallest_resource`
 }
 
-// Run makes the model again from the raw results. Predictions are what they were: they were made
-// before the rest was known.
+// Run makes the model again from the raw results.
 func (k *modelCommand) Run(c *console) error {
 	run, err := openRun(c, k.Dir)
 	if err != nil {
@@ -44,25 +41,9 @@ func (k *modelCommand) Run(c *console) error {
 			errors.New(k.Dir + " has no whole step to make a model of: the run ended too early"),
 		}
 	}
-	m := model.Fit(run.Steps, modelOptions(&run.Manifest))
-	if run.Result != nil {
-		m.Predictions = run.Result.Model.Predictions
-	}
+	m := harness.Model(run)
 	if k.JSON {
 		return c.json(document.NewModel(k.Dir, &m))
 	}
 	return c.print([]byte(text.Model(&m)))
-}
-
-// modelOptions are those that the run itself made its model with, so that the same comes out.
-func modelOptions(m *record.Manifest) model.Options {
-	o := model.Options{Local: m.Machine.Shared()}
-	if m.Machine.TargetLocal {
-		o.Cores = m.Machine.Cores
-	}
-	var err error
-	if o.Seed, err = strconv.ParseUint(m.Settings["seed"], 10, 64); err != nil {
-		o.Seed = 1
-	}
-	return o
 }

@@ -65,7 +65,7 @@ func (d *demoCommand) overload(ctx context.Context, c *console, run string, leng
 		Timeout:     overloadTimeout,
 		Seed:        1,
 	}
-	fmt.Fprintf(c.out, "\nThen this offers %d× the load line. Purchases are P0, the most precious "+
+	fmt.Fprintf(c.out, "\nThen this offers %d× the load line. Purchases are P0, the most important "+
 		"SLA class:\n\n  plimsoll %s\n\n", overloadTimes,
 		format.Command("load", offered.URL, "--scenario", mix,
 			"--rate", offered.Rate, "-c", fmt.Sprint(offered.Connections),

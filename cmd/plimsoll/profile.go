@@ -12,6 +12,7 @@ import (
 
 	"plimsoll/internal/lab/diagnose"
 	"plimsoll/internal/lab/disk"
+	"plimsoll/internal/lab/document"
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/profile"
 	"plimsoll/internal/lab/profiler"
@@ -24,12 +25,13 @@ import (
 
 type profileCommand struct {
 	File    string  `arg:"" help:"A processor profile, as py-spy, perf script, Node and others write it."`
-	Before  string  `placeholder:"FILE" help:"Compare with this one, of any format: what grew?"`
+	Before  string  `placeholder:"FILE" help:"Compare with this earlier profile, in any of the formats."`
 	Output  string  `short:"o" placeholder:"FILE" help:"Write the profile in the format of pprof."`
 	Flame   string  `placeholder:"FILE" help:"Write the flame graph as HTML."`
-	Hertz   float64 `placeholder:"N" help:"Samples a second, where the file does not say (100; JDK: 50)."`
-	Seconds float64 `placeholder:"N" help:"How long the profile was taken, where the file does not say it."`
+	Hertz   float64 `placeholder:"N" help:"Samples a second, if the file does not say so (100; JDK: 50)."`
+	Seconds float64 `placeholder:"N" help:"How long the profile was taken, if the file does not say so."`
 	Top     int     `default:"15" placeholder:"N" help:"Number of functions to list (${default})."`
+	JSON    bool    `help:"Print the summary as JSON."`
 }
 
 // Help is shown by plimsoll profile --help.
@@ -39,20 +41,21 @@ classes, functions with their files and lines, and with --before what has change
 formats by their content:
 
     folded stacks      py-spy record -f raw, rbspy record -f collapsed, async-profiler -o collapsed
-    perf script        the text that it prints of a recording made with perf record -g
+    perf script        its output, of a recording made with perf record -g
     speedscope         py-spy record -f speedscope, dotnet-trace, and others
     .cpuprofile        node --cpu-prof, and what the browser's tools save
-    .jfr               a flight recording, by the JDK's jfr tool, or what jfr print --json prints
+    .jfr               a flight recording (read with the JDK's jfr tool), or what jfr print --json prints
     pprof              of any language
 
 For profiles at the load line see survey --profile-command, --perf and --inspect.
 
-Exit codes: 0, it is read; 1, it is not a profile of processor time, is damaged or over a bound; 2,
+Exit codes: 0, it is read; 1, it is not a profile of processor time, is damaged or exceeds a limit; 2,
 a file cannot be read or written.
 
 Examples:
 
     py-spy record -d 10 -p $(pidof -s gunicorn) -f raw -o out.folded && plimsoll profile out.folded
+    plimsoll profile out.folded --json | jq -r '.profile.functions[].function'
     plimsoll profile after.cpuprofile --before before.cpuprofile --flame change.html
     perf record -F 99 -g -p $(pidof -s nginx) -- sleep 10 && perf script | plimsoll profile -
     plimsoll profile app.jfr -o app.pb.gz && go tool pprof -http : app.pb.gz`
@@ -78,18 +81,27 @@ func (k *profileCommand) Run(ctx context.Context, c *console) error {
 			return err
 		}
 	}
-	said := text.Profile(p, before, diagnose.Classes, k.Top)
-	said = fmt.Sprintf("%s: %s\n\n%s", format.Clean(k.File), from, said)
 	if k.Output != "" {
 		if err := writeFile(k.Output, raw); err != nil {
 			return err
 		}
-		said += "\npprof   " + k.Output + "\n"
 	}
 	if k.Flame != "" {
 		if err := k.flames(p, before); err != nil {
 			return err
 		}
+	}
+	where := profile.Summarize(p, before, profile.CPU, diagnose.Classes, k.Top)
+	if k.JSON {
+		d := document.NewProfile(k.File, string(from), k.Before, where)
+		d.Pprof, d.Flame = k.Output, k.Flame
+		return c.json(d)
+	}
+	said := fmt.Sprintf("%s: %s\n\n%s", format.Clean(k.File), from, text.Profile(where))
+	if k.Output != "" {
+		said += "\npprof   " + k.Output + "\n"
+	}
+	if k.Flame != "" {
 		said += "\nflame   " + k.Flame + "\n"
 	}
 	return c.print([]byte(said))

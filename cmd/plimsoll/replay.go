@@ -70,10 +70,7 @@ func (k *replayCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return withExit{exitUsage, err}
 	}
-	target, err := k.resolve(ctx, k.Target)
-	if err == nil {
-		err = k.speak(&target)
-	}
+	target, err := k.reach(ctx, k.Target, &k.protocolFlags)
 	if err != nil {
 		log.Close()
 		return err

@@ -31,7 +31,7 @@ type connectionFlags struct {
 type protocolFlags struct {
 	HTTP2   bool `name:"http2" help:"Speak HTTP/2: by ALPN with https, from the first byte with http."`
 	HTTP3   bool `name:"http3" help:"Speak HTTP/3, over QUIC; only with https."`
-	Streams int  `placeholder:"N" help:"With --http2 or --http3, so many requests at once on a connection, if the target allows it (10)."`
+	Streams int  `placeholder:"N" help:"The number of requests at once on a connection, with --http2 or --http3, if the target allows it (10)."`
 }
 
 // usualStreams is how many requests a connection of HTTP/2 or HTTP/3 carries at once when nobody says.
@@ -85,6 +85,17 @@ func (k *protocolFlags) speak(t *load.Target) error {
 		return withExit{exitUsage, errors.New("--http3 is always spoken over TLS: write https://")}
 	}
 	return nil
+}
+
+// reach resolves a target that is spoken to by a protocol.
+func (k *connectionFlags) reach(
+	ctx context.Context, address string, by *protocolFlags,
+) (load.Target, error) {
+	target, err := k.resolve(ctx, address)
+	if err == nil {
+		err = by.speak(&target)
+	}
+	return target, err
 }
 
 // over says what requests go over, to a person: "64 connections".

@@ -34,16 +34,16 @@ type surveyCommand struct {
 	PID            int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
 	Pprof          string        `placeholder:"URL" help:"Take profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
 	Perf           bool          `help:"Have the kernel profile the target, in any language."`
-	Inspect        string        `placeholder:"URL" help:"Take profiles by the inspector of Node, or another V8."`
+	Inspect        string        `placeholder:"URL" help:"Take profiles through the inspector of Node.js, or of another V8."`
 	ProfileCommand string        `placeholder:"COMMAND" help:"Take profiles with a shell command: see the examples."`
-	ProfileHertz   float64       `placeholder:"N" help:"Samples a second of that command, if not in the file."`
+	ProfileHertz   float64       `placeholder:"N" help:"Samples a second that this command takes, if its file does not say so."`
 	Metrics        []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. May be given up to four times; if two pages have a value of the same name, the first page's is kept."`
-	Deep           bool          `help:"Have the kernel count the target's events too, and the time that its threads wait for a processor: it costs the target some percent of its capacity."`
+	Deep           bool          `help:"Have the kernel count the target's events too, and the time that its threads wait for a processor. This costs the target some percent of its capacity."`
 	Runs           int           `default:"5" placeholder:"N" help:"Number of runs at each rate next to the load line (${default})."`
 	Quick          bool          `help:"Take less time; the result is less certain."`
 	Out            string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
 	Export         string        `placeholder:"FILE" help:"Write the load line as a small JSON document, for other programs."`
-	Start          float64       `placeholder:"RATE" help:"Begin with this rate (found)."`
+	Start          float64       `placeholder:"RATE" help:"Begin with this rate (found by itself)."`
 	Limit          float64       `placeholder:"RATE" help:"Never offer more than this rate (no limit but --overshoot)."`
 	Overshoot      float64       `default:"2" placeholder:"TIMES" help:"Never offer more than this multiple of the highest rate that passed (${default})."`
 	Arrivals       string        `enum:"poisson,constant" default:"poisson" placeholder:"KIND" help:"How requests are spread in time: poisson or constant (${default})."`
@@ -63,7 +63,7 @@ type surveyCommand struct {
 func (surveyCommand) Help() string {
 	return `Finds the load line of a service: the highest rate at which the objectives still hold,
 as an interval with a confidence. It warms the service up, brackets the line, measures how far two
-equal steps differ, refines it with short steps from above and below, and measures what happens
+equal steps differ, refines the line with short steps above and below it, and measures what happens
 beyond it. It never offers more than --overshoot times the highest rate that passed, and stops when
 the target breaks. Survey only what you may overload.
 
@@ -99,10 +99,7 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	if err := cmp.Or(emptyDirectory("--out", k.Out), hasFolder("--export", k.Export)); err != nil {
 		return withExit{exitUsage, err}
 	}
-	target, err := k.resolve(ctx, k.URL)
-	if err == nil {
-		err = k.speak(&target)
-	}
+	target, err := k.reach(ctx, k.URL, &k.protocolFlags)
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ type Config struct {
 	Listeners []Listener `yaml:"listeners" required:"true"`
 	// Upstreams are the named services that routes send to.
 	Upstreams map[string]*Upstream `yaml:"upstreams"`
-	// Classes are the SLA classes by name, P0 to P9: what a request is worth when there is not room
-	// for all. Lower ones are served first. Default: P0 is 99.99% of requests within 100ms, P1
+	// Classes are the SLA classes by name, P0 to P9: how important a request is when not all can be
+	// served. Lower numbers are served first. Default: P0 is 99.99% of requests within 100ms, P1
 	// 99.95% within 500ms, P2 and all others 99% within 5s; P0 and P1 get no static answers.
 	Classes map[string]*Class `yaml:"classes"`
 	// Redis are servers, or clusters, that several instances share, by names: for limits (their key
@@ -38,9 +38,9 @@ type Config struct {
 	Redis map[string]*Redis `yaml:"redis"`
 	// SLAHeader is the name of a header, such as X-SLA-Class, in which the trusted peers of a
 	// listener (trusted_proxies) say the class of a request, P0 to P9, in place of its route's. Any
-	// other value is passed over and counted. Upstreams get the class in force in the same header,
-	// no matter who chose it, unless a route's request_headers remove it. Default: none. Nobody
-	// else's header of that name is seen by anything. Hazard: a peer that passes its clients'
+	// other value is ignored and counted. Upstreams get the class that applies in the same header,
+	// no matter who chose it, unless a route's request_headers remove it. Default: none. The header
+	// is removed from the requests of all other clients. Hazard: a peer that passes its clients'
 	// header on lets them all be P0.
 	SLAHeader string `yaml:"sla_header"`
 	// Routes say what is done with which requests. The most specific match wins, whatever the
@@ -49,9 +49,9 @@ type Config struct {
 	// Cache bounds the memory of what routes with cache store.
 	Cache CacheMemory `yaml:"cache"`
 	// CompressMemory is the most memory that the encoders of all routes with compress take
-	// together; a response that finds none is passed on as it is. One takes 0.5MB to 1.7MB.
-	// Default: 256MB, shared evenly by the loops. Hazard: a stream of events keeps its encoder for
-	// as long as it lasts.
+	// together; a response that finds none free is passed on uncompressed. An encoder takes 0.5MB
+	// to 1.7MB. Default: 256MB, shared evenly by the loops. Hazard: a stream of events keeps its
+	// encoder for as long as it lasts.
 	CompressMemory Size `yaml:"compress_memory" default:"256MB" min:"16MB" max:"64GB"`
 	// Admission refuses requests, the lowest class first, when the gateway's own processor is the
 	// limit. Default: nobody is refused, and all wait alike.
@@ -80,16 +80,16 @@ type Listener struct {
 	// firewalls that let TCP pass need a rule for UDP; and HTTP/3 costs several times the processor
 	// time of HTTP/2. docs/http3.md says how much.
 	HTTP3 bool `yaml:"http3" default:"false"`
-	// EarlyData lets clients of HTTP/3 that come again send requests with their first packet
-	// (0-RTT). Only GET, HEAD, OPTIONS and TRACE are served then, and go on with Early-Data: 1;
-	// others wait for the handshake. It needs http3, and session_tickets. Default: false. Hazard:
-	// who has recorded such a request can have it served again, any number of times: a service that
+	// EarlyData lets returning clients of HTTP/3 send requests with their first packet (0-RTT).
+	// Only GET, HEAD, OPTIONS and TRACE are served then, and forwarded with Early-Data: 1; others
+	// wait for the handshake. It requires http3 and session_tickets. Default: false. Hazard: anyone
+	// who has recorded such a request can send it again, any number of times: a service that
 	// changes something on GET must answer 425 to Early-Data: 1 (RFC 8470).
 	EarlyData bool `yaml:"early_data" default:"false"`
 	// AltSvc is the Alt-Svc header of responses over HTTP/1.1 and HTTP/2, by which browsers learn
 	// of HTTP/3; "off" is none. Default: h3 at the listener's own port, for a day, where http3 is
-	// on. Give it where clients reach the listener at another port: 'h3=":443"; ma=86400'. A
-	// response that has the header from its service keeps that.
+	// on. Set it if clients reach the listener at another port: 'h3=":443"; ma=86400'. A response
+	// that has the header from its service keeps it.
 	AltSvc string `yaml:"alt_svc"`
 	// TrustedProxies are the peers (addresses or CIDR prefixes) whose X-Forwarded-*, X-Real-Ip,
 	// Forwarded and X-Request-Id headers are believed. Default: none, so that those headers are
@@ -148,11 +148,12 @@ type Limits struct {
 	IdleTimeout Duration `yaml:"idle_timeout" default:"75s" min:"10ms" max:"24h"`
 	// MinBodyRate is the slowest a request body may arrive, in bytes a second, over any ten
 	// seconds, and the slowest a response that waits may be taken, over send_timeout. Default:
-	// 240B. 0 turns it off. Hazard: off, a slow client can hold an upstream connection for ever.
+	// 240B. 0 turns it off. Hazard: without it a slow client can hold an upstream connection
+	// forever.
 	MinBodyRate Size `yaml:"min_body_rate" default:"240B" min:"0B" max:"1GB"`
-	// SendTimeout is how long a client may take none of a response that waits for it, or less than
-	// min_body_rate asks for. What its machine has acknowledged counts as taken. It is looked at
-	// once in each such time, so it may take twice as long to end a client. Default: 30s.
+	// SendTimeout is how long a client may take nothing of a response that waits for it, or less
+	// than min_body_rate requires. What its machine has acknowledged counts as taken. This is
+	// checked once in each such period, so it may take twice as long to end a client. Default: 30s.
 	SendTimeout Duration `yaml:"send_timeout" default:"30s" min:"10ms" max:"24h"`
 	// MaxRequests is the most requests of one connection before it is closed in an orderly way.
 	// Default: 0, no bound.
@@ -196,8 +197,8 @@ type Certificate struct {
 // Route is a match, an SLA class, a chain of policies and one action: exactly one of upstream,
 // split, respond, redirect, files.
 type Route struct {
-	// Name in logs and metrics, no two routes alike. Default: the match, with " #2" and so on where
-	// routes share it.
+	// Name in logs and metrics, unique among the routes. Default: the match, with " #2" and so on if
+	// several have the same.
 	Name string `yaml:"name"`
 	// Match is a pattern of Go's ServeMux: "[METHOD ][HOST]/[PATH]" with {name}, {rest...} and {$};
 	// a host may begin with "*.". Required.
@@ -205,7 +206,7 @@ type Route struct {
 	// When adds conditions on header fields and query values, all of which must hold. Routes of the
 	// same pattern are tried in order, and at most one of them may have no condition.
 	When When `yaml:"when"`
-	// SLA is the class, P0 (the most precious) to P9; see classes. Default: P1.
+	// SLA is the class, P0 (the most important) to P9; see classes. Default: P1.
 	SLA string `yaml:"sla" default:"P1" enum:"P0,P1,P2,P3,P4,P5,P6,P7,P8,P9"`
 
 	// Upstream to send to, by its name.
@@ -226,11 +227,11 @@ type Route struct {
 	// the client does. Default: 60s. Then the client gets 504.
 	Timeout Duration `yaml:"timeout" default:"60s" min:"1ms" max:"24h"`
 	// DeadlineHeader is the name of a header, such as X-Request-Deadline-Ms, that tells the
-	// upstream for how many milliseconds its answer is waited for: until the route's timeout, or
-	// the upstream's per_try_timeout; a retry says what is left then. A trusted peer of the
-	// listener shortens the timeout by the same header: when its time is over the request is not
-	// sent, and gets 504 with the reason deadline_passed. Nobody else's header of that name is seen
-	// by anything, on any route. Default: none.
+	// upstream how many milliseconds it has to answer: until the route's timeout, or the upstream's
+	// per_try_timeout; for a retry, what is left then. A trusted peer of the listener shortens the
+	// timeout by the same header: when its deadline has passed the request is not sent, and gets
+	// 504 with the reason deadline_passed. The header is removed from the requests of all other
+	// clients, on every route. Default: none.
 	DeadlineHeader string `yaml:"deadline_header"`
 	// StreamTimeout is how long an upstream's response may be silent once it has begun. Default:
 	// 60s.
@@ -247,7 +248,8 @@ type Route struct {
 	// taken, so that slow clients do not occupy those; the rest of a longer body is streamed, and
 	// everything is while a loop holds 32MB. Default: 64KB. 0B streams from the first byte. Hazard:
 	// a client that waits for an answer before it sends the rest of its body waits without success;
-	// set 0B on its route. A call of gRPC is not waited for: so much of it is kept for a retry.
+	// set 0B on its route. The gateway does not wait for a gRPC call to fill it: that much of the
+	// call is kept for a retry.
 	HoldBody Size `yaml:"hold_body" default:"64KB" min:"0B" max:"64KB"`
 	// StripPrefix takes a leading part off the path before it is forwarded. Default: none.
 	StripPrefix string `yaml:"strip_prefix"`
@@ -281,23 +283,23 @@ type Route struct {
 	// Access allows and denies client addresses. Default: everyone.
 	Access *Access `yaml:"access"`
 	// Limits bound how many requests of each client, or of all, the route takes in a time. A
-	// request must pass all of them, 8 at most; else it gets 429, and costs nothing with the
-	// others. Default: none. docs/protection-limits.md says which algorithm does what.
+	// request must pass all of them, 8 at most; otherwise it gets 429, and costs nothing at the
+	// other limits. Default: none. docs/protection-limits.md says which algorithm does what.
 	Limits []RateLimit `yaml:"limits"`
 	// Concurrency bounds how many requests of the route are under way at once, in all or of each
 	// client: {max, key, max_per_value}, or max alone. Default: none.
 	Concurrency *RouteConcurrency `yaml:"concurrency"`
 	// Cache stores responses of the route's upstream and answers from them. Default: none is
-	// stored. Routes for unsafe methods (POST, PUT, DELETE) of what is stored need it too: with it
-	// their success outdates what is stored for the same URI.
+	// stored. Routes for unsafe methods (POST, PUT, DELETE) of what is stored need it too: then
+	// their success invalidates what is stored for the same URI.
 	Cache *RouteCache `yaml:"cache"`
 	// Guard refuses requests for keys that do not exist. Default: none is refused.
 	Guard *Guard `yaml:"guard"`
 	// Compress encodes the content of responses with zstd, brotli or gzip, for clients that take
 	// it: true, or {encodings, min_size, types, level, adapt}. docs/compression.md explains it.
-	// Default: none. Hazard: who can put text of their own into a page beside a secret, and watch
-	// how long the encrypted response is, can guess the secret (BREACH); leave it out for routes
-	// that do that.
+	// Default: none. Hazard: an attacker who can put text into a page beside a secret, and see how
+	// long the encrypted response is, can guess the secret (BREACH); leave it out for routes that
+	// do that.
 	Compress *Compress `yaml:"compress"`
 	// GRPCWeb translates calls of gRPC-Web, binary and text, to gRPC and back, for an upstream that
 	// speaks HTTP/2. Default: false, they are passed on as they are. Browsers of other origins need
@@ -305,8 +307,8 @@ type Route struct {
 	GRPCWeb bool `yaml:"grpc_web" default:"false"`
 	// EarlyHints remembers, for each page of the route, the Link fields with rel preload,
 	// modulepreload or preconnect, and sends them as a 103 (Early Hints) before the service is
-	// asked for the page again. Clients of HTTP/2 and HTTP/3 get it. Only links that may be known
-	// to everybody are remembered: docs/http2.md says which. Default: false.
+	// asked for the page again. Clients of HTTP/2 and HTTP/3 get it. Only links that anyone may
+	// know are remembered: docs/http2.md says which. Default: false.
 	EarlyHints bool `yaml:"early_hints" default:"false"`
 	// CORS answers preflights and adds the response headers that browsers ask for. Default: none.
 	CORS *CORS `yaml:"cors"`
@@ -335,15 +337,16 @@ type WebSocket struct {
 	// they are carried as they come. Default: 0B, no bound.
 	MaxMessage Size `yaml:"max_message" default:"0B" min:"0B" max:"1TB"`
 	// PingInterval is after how long a silence of the client the gateway sends it a ping. A client
-	// that is silent as long again is taken for gone, and its WebSocket closed with 1001. Default:
-	// 0s, never: who is gone without a word is found out by tunnel_timeout, or by the upstream.
+	// that is silent for as long again is considered gone, and its WebSocket is closed with 1001.
+	// Default: 0s, never: a client that disappears is noticed by tunnel_timeout, or by the
+	// upstream.
 	PingInterval Duration `yaml:"ping_interval" default:"0s" min:"0s" max:"24h"`
 	// Lifetime is how long a WebSocket may be open, whatever goes on in it. Then it is closed with
 	// 1001. Default: 0s, no bound.
 	Lifetime Duration `yaml:"lifetime" default:"0s" min:"0s" max:"720h"`
 	// CloseGrace is how long the gateway waits, once it closes a WebSocket, for the frames under
-	// way to end and for the close frames of both sides. Default: 5s. In a drain its timeout comes
-	// first where that is shorter.
+	// way to end and for the close frames of both sides. Default: 5s. In a drain, drain.timeout
+	// applies too, if it is shorter.
 	CloseGrace Duration `yaml:"close_grace" default:"5s" min:"0s" max:"10m"`
 }
 
@@ -406,7 +409,7 @@ type RateLimit struct {
 	Cost RequestCost `yaml:"cost"`
 	// Key says what is counted apart: "client_address", "header:NAME", "cookie:NAME", "path:NAME"
 	// or "query:NAME". Default: none, all requests of the route count together. Hazard: a client
-	// chooses its headers; a limit on one that nobody checks bounds only those who are honest.
+	// chooses its headers; a limit on an unchecked header bounds only honest clients.
 	Key string `yaml:"key"`
 	// PrefixV4 is how many bits of a client's IPv4 address count. Default: 32.
 	PrefixV4 int `yaml:"prefix_v4" default:"32" min:"1" max:"32"`
@@ -420,7 +423,7 @@ type RateLimit struct {
 	// Values is how many values are counted apart, rounded up to a power of two; each takes 31
 	// bytes. When so many are in use, new ones share buckets with others, at the limit's rate for
 	// each bucket. Default: 0, for 65536, or as many as 32MB hold with sliding_log. A change makes
-	// the counts begin afresh.
+	// the counts start over.
 	Values int `yaml:"values" default:"0" min:"0" max:"16777216"`
 	// Queue is how many requests of a value leaky_bucket lets wait; more get 429. Default: 100.
 	Queue int `yaml:"queue" default:"100" min:"1" max:"1000000"`

@@ -38,14 +38,14 @@ type Files struct {
 	// that is missing becomes a page, too; give those a route of their own.
 	SPA bool `yaml:"spa" default:"false"`
 	// Precompressed are the codings of files that lie beside others, compressed: "br" (name.br),
-	// "zstd" (name.zst) and "gzip" (name.gz). A client gets the one that it likes best, and of
-	// several the one that stands first here. Default: none. Hazard: a sibling that is older than
-	// its file is sent all the same; make them again together.
+	// "zstd" (name.zst) and "gzip" (name.gz). A client gets the one that it prefers, and among
+	// equals the first in this list. Default: none. Hazard: a compressed file that is older than
+	// its original is sent all the same; make both again together.
 	Precompressed []string `yaml:"precompressed" enum:"br,zstd,gzip"`
 	// CacheControl is the Cache-Control of what is served. Default: none.
 	CacheControl string `yaml:"cache_control"`
 	// Listing lists a directory that has no index: as a page, or in JSON for a client that accepts
-	// that and no HTML. Default: false, 404. Hazard: everybody sees every name.
+	// that and no HTML. Default: false, 404. Hazard: every client sees every name.
 	Listing bool `yaml:"listing" default:"false"`
 	// Symlinks says which symbolic links beneath the root are followed: "inside", those that stay
 	// beneath it, or "none". Default: "inside". None is ever followed that is absolute, or leads
@@ -55,9 +55,9 @@ type Files struct {
 	// false,
 	// 404. Hazard: .git, .env and .htpasswd are such names.
 	Dotfiles bool `yaml:"dotfiles" default:"false"`
-	// Fresh is how long what is known of a file is believed before it is looked at again. Changes
-	// are told by the kernel and mostly seen at once; where it cannot tell, as on network file
-	// systems, they are seen after twice this at the latest. Default: 1s.
+	// Fresh is how long what is known of a file is used before it is checked again. The kernel
+	// reports changes, so most are seen at once; where it cannot, as on network file systems, they
+	// are seen after twice this time at the latest. Default: 1s.
 	Fresh Duration `yaml:"fresh" default:"1s" min:"10ms" max:"1h"`
 	// OpenFiles is how many files are kept open. Those that are being sent count only while others
 	// need no place. Default: 1024. Hazard: each takes a descriptor from clients, of whose share at
@@ -66,8 +66,8 @@ type Files struct {
 	// Memory is how many bytes are kept of small files, and of what is known of paths. Default:
 	// 32MB.
 	Memory Size `yaml:"memory" default:"32MB" min:"64KB" max:"4GB"`
-	// MemoryFile is the longest file that is sent from memory. Default: 32KB. 0B sends all from
-	// where they lie.
+	// MemoryFile is the longest file that is sent from memory. Default: 32KB. 0B sends none from
+	// memory.
 	MemoryFile Size `yaml:"memory_file" default:"32KB" min:"0B" max:"1MB"`
 	// Readers is how many files are opened, or read from a disk, at once. Default: 16.
 	Readers int `yaml:"readers" default:"16" min:"1" max:"1024"`

@@ -15,11 +15,11 @@ type Redis struct {
 	// Timeout is how long a request waits for an answer; then unavailable of its limit decides. It
 	// must be shorter than the timeout of routes that use this Redis. Default: 50ms.
 	Timeout Duration `yaml:"timeout" default:"50ms" min:"1ms" max:"10s"`
-	// MaxInFlight is the most calls that are under way at a time; for more the answer is as if
+	// MaxInFlight is the most calls that are under way at a time; further ones are treated as if
 	// Redis were unavailable. Default: 1024.
 	MaxInFlight int `yaml:"max_in_flight" default:"1024" min:"1" max:"1000000"`
-	// Prefix of every key. Default: "plimsoll:". Gateways that are to count apart need different
-	// ones.
+	// Prefix of every key. Default: "plimsoll:". Gateways that should count separately need
+	// different prefixes.
 	Prefix string `yaml:"prefix" default:"plimsoll:"`
 
 	at Position

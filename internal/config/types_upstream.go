@@ -35,8 +35,8 @@ type Upstream struct {
 	// 0s, at once.
 	SlowStart Duration `yaml:"slow_start" default:"0s" min:"0s" max:"1h"`
 	// LoadLine is a file that plimsoll survey --export wrote for one of the targets. The estimate
-	// of what they can carry begins with it, until there is traffic enough to tell. Default: none.
-	// Hazard: a line of another mix or machine misleads it; where that shows, it counts for less.
+	// of what they can carry starts with it, until there is enough traffic. Default: none. Hazard:
+	// a line of another mix or machine misleads the estimate; where that shows, it counts for less.
 	LoadLine string `yaml:"load_line" file:"true"`
 
 	// Line is what LoadLine held when the configuration was loaded.
@@ -53,24 +53,24 @@ type Class struct {
 	// Latency is how long an answer may take. Default: the class's, see classes.
 	Latency *Duration `yaml:"latency" min:"1ms" max:"10m"`
 	// Patience is how long a request may wait for its turn at a service that is overloaded, where
-	// the upstream limits its concurrency. Default: the latency. Hazard: more than what clients
-	// wait for keeps the service busy with answers that nobody reads.
+	// the upstream limits its concurrency. Default: the latency. Hazard: if it is longer than
+	// clients wait, the service is kept busy with answers that nobody reads.
 	Patience *Duration `yaml:"patience" min:"1ms" max:"10m"`
 	// Degrade lists what the class's requests may get where the live answer cannot be had: "cache"
 	// is a stored answer that is fresh, "stale" one that is not, as far as the service and the
 	// cache of their route allow it, and "static" is the fallback of their route. They are tried in
-	// this order, however they are listed. A route without cache has no first two, and one without
-	// fallback no third. What the cache serves while nothing fails is not meant: all classes get
-	// that. Default: [] for P0, [cache, stale] for P1, [cache, stale, static] for all others.
-	// Hazard: to a client that does not look at X-Degraded, a static answer with status 200 is a
-	// good one.
+	// this order, however they are listed. A route without cache has neither of the first two, and
+	// one without fallback not the third. This does not concern what the cache serves while nothing
+	// fails: all classes get that. Default: [] for P0, [cache, stale] for P1, [cache, stale,
+	// static] for all others. Hazard: to a client that does not look at X-Degraded, a static answer
+	// with status 200 is a good one.
 	Degrade []string `yaml:"degrade" enum:"cache,stale,static"`
 }
 
 // Concurrency limits how many requests are at each target of an upstream at once. Those that find
 // no place wait in the gateway, by SLA class, clients in turn, each for at most its class's
-// patience; newer ones go first when the oldest have waited for half of it, and who would clearly
-// wait for longer is refused at once.
+// patience; newer ones go first when the oldest have waited for half of it, and a request that
+// would clearly wait for longer is refused at once.
 type Concurrency struct {
 	// Mode is "adaptive" (the limit follows what the target can serve without a queue of its own,
 	// found from passing traffic alone), "aimd" (the limit grows by one while answers are quick,
@@ -246,9 +246,9 @@ type Pool struct {
 	IdleTimeout Duration `yaml:"idle_timeout" default:"55s" min:"10ms" max:"24h"`
 	// MaxRequests of one connection before it is closed. Default: 0, no bound.
 	MaxRequests int `yaml:"max_requests" default:"0" min:"0" max:"1000000000"`
-	// ConnectTimeout, TLS included. Default: 2s. It also bounds the wait for a place in the accept
-	// queue of a target on a unix socket: a request that gets none counts as a connect that took
-	// too long.
+	// ConnectTimeout is how long it may take to make a connection, TLS included. Default: 2s. It
+	// also bounds the wait for a place in the accept queue of a target on a unix socket: a request
+	// that gets none counts as a connection that took too long.
 	ConnectTimeout Duration `yaml:"connect_timeout" default:"2s" min:"1ms" max:"10m"`
 }
 

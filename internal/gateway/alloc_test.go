@@ -16,32 +16,17 @@ import (
 // beforehand.
 func fixedService(t *testing.T, response []byte) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
+	return acceptEach(t, func(c net.Conn) {
+		buf := make([]byte, 64<<10)
 		for {
-			c, err := ln.Accept()
-			if err != nil {
+			if _, err := c.Read(buf); err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				buf := make([]byte, 64<<10)
-				for {
-					if _, err := c.Read(buf); err != nil {
-						return
-					}
-					if _, err := c.Write(response); err != nil {
-						return
-					}
-				}
-			}()
+			if _, err := c.Write(response); err != nil {
+				return
+			}
 		}
-	}()
-	return ln.Addr().String()
+	})
 }
 
 // mallocs counts what the process allocates while f runs.

@@ -15,20 +15,14 @@ import (
 	codec3 "plimsoll/internal/http3"
 )
 
-// cacheBed is a gateway with a cache that speaks every protocol: over TLS at its first listener, in
-// plain text at its second.
-type cacheBed struct {
-	*instance
-	ca *authority
-}
-
-// serveCache runs one. routes are those of its configuration, over an upstream named origin; more
-// are further keys of the configuration.
-func serveCache(t *testing.T, address, routes, more string) *cacheBed {
+// serveCache runs a gateway with a cache that speaks every protocol: over TLS at its first listener,
+// in plain text at its second. routes are those of its configuration, over an upstream named
+// origin; more are further keys of the configuration.
+func serveCache(t *testing.T, address, routes, more string) *bed {
 	t.Helper()
 	ca := newAuthority(t)
 	cert := ca.issue(t, "a")
-	return &cacheBed{serveClean(t, fmt.Sprintf(`
+	return &bed{serveClean(t, fmt.Sprintf(`
 listeners:
   - {address: "127.0.0.1:0", http2: true, http3: true, tls: {certificates: [{cert: %q, key: %q}]}}
   - {address: "127.0.0.2:0", http2: true}
@@ -41,7 +35,7 @@ routes: %s
 // talker is a client's connection of any protocol.
 type talker struct {
 	t    *testing.T
-	bed  *cacheBed
+	bed  *bed
 	p    spoken
 	two  *h2
 	thr  *h3
@@ -50,12 +44,12 @@ type talker struct {
 }
 
 // talk connects a client that speaks p.
-func (b *cacheBed) talk(p spoken) *talker {
+func (b *bed) talk(p spoken) *talker {
 	b.t.Helper()
 	c := &talker{t: b.t, bed: b, p: p}
 	switch {
 	case p.http3:
-		c.thr = (&h3Bed{b.instance, b.ca}).h3()
+		c.thr = b.h3()
 	case p.http2 && p.tls:
 		c.two = b.h2TLS(b.ca)
 	case p.http2:
@@ -66,12 +60,12 @@ func (b *cacheBed) talk(p spoken) *talker {
 }
 
 // talkSlowly is talk for a client that will read next to nothing of a body.
-func (b *cacheBed) talkSlowly(p spoken) *talker {
+func (b *bed) talkSlowly(p spoken) *talker {
 	b.t.Helper()
 	c := &talker{t: b.t, bed: b, p: p, slow: true}
 	switch {
 	case p.http3:
-		c.thr = b.dialH3((&h3Bed{b.instance, b.ca}).tls(), &quic.Config{InitialStreamReceiveWindow: 2048,
+		c.thr = b.dialH3(b.tls(), &quic.Config{InitialStreamReceiveWindow: 2048,
 			MaxStreamReceiveWindow: 2048, InitialConnectionReceiveWindow: 4096,
 			MaxConnectionReceiveWindow: 4096})
 		c.thr.greet()
@@ -189,6 +183,23 @@ func (c *call) read() *got {
 		}
 		return g
 	}
+}
+
+// sendGET sends a GET on a connection of its own.
+func (i *instance) sendGET(path string) *call {
+	i.t.Helper()
+	c := &call{method: "GET", one: i.dial(), of: &talker{t: i.t, bed: &bed{instance: i}}}
+	c.one.send("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
+	return c
+}
+
+// allAsk sends n requests for "/", each on a connection of its own.
+func (i *instance) allAsk(n int) (calls []*call) {
+	i.t.Helper()
+	for range n {
+		calls = append(calls, i.sendGET("/"))
+	}
+	return calls
 }
 
 // readAll reads responses at once: clients that share a body that is not stored wait for each

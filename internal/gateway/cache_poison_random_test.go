@@ -83,7 +83,7 @@ func TestHazardNoFormOfARequestPoisonsTheCache(t *testing.T) {
 }
 
 // evil sends raw bytes and reads what comes back.
-func (b *cacheBed) evil(raw string) {
+func (b *bed) evil(raw string) {
 	p := dialRaw(b.t, b.address(1))
 	defer p.Close()
 	p.send(raw)

@@ -42,7 +42,7 @@ func TestFetchesUnderWayOutliveAReload(t *testing.T) {
 	yaml := cacheConfig(o, "")
 	for n, next := range []string{yaml, yaml + "cache: {memory: 8MB}\n", strings.Replace(yaml,
 		"cache: {}", "timeout: 50s", 1)} {
-		b := &cacheBed{instance: serveClean(t, yaml)}
+		b := &bed{instance: serveClean(t, yaml)}
 		var calls []*call
 		ask := func(path string) {
 			c := &call{method: "GET", one: b.dial(), of: &talker{t: t, bed: b}}
@@ -74,13 +74,10 @@ func TestADrainWaitsForThoseWhoWaitForAFetch(t *testing.T) {
 	t.Parallel()
 	o, enter, leave := gatedOrigin(t)
 	i := serve(t, cacheConfig(o, ""))
-	b := &cacheBed{instance: i}
 	var calls []*call
 	for _, path := range []string{"/gated", "/halves"} {
 		for n := range 2 {
-			c := &call{method: "GET", one: i.dial(), of: &talker{t: t, bed: b}}
-			c.one.send("GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n")
-			if calls = append(calls, c); n == 0 {
+			if calls = append(calls, i.sendGET(path)); n == 0 {
 				<-enter
 			}
 		}

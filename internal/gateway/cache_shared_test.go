@@ -24,12 +24,7 @@ func TestAServiceThatTakesNoMoreGetsOneRequestAtATime(t *testing.T) {
 	})
 	i := serveClean(t, cacheConfig(o, ""))
 	for round := range 2 {
-		var calls []*call
-		for range clients {
-			c := &call{method: "GET", one: i.dial(), of: &talker{t: t, bed: &cacheBed{instance: i}}}
-			c.one.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-			calls = append(calls, c)
-		}
+		calls := i.allAsk(clients)
 		<-enter
 		i.joined((round + 1) * (clients - 1))
 		leave <- true

@@ -32,13 +32,7 @@ func TestAFailingServiceGetsOneRequestAtATimeForAKey(t *testing.T) {
 	})
 	i := serveClean(t, cacheConfig(o, ""))
 	for round := range 3 {
-		var calls []*call
-		b := &cacheBed{instance: i}
-		for range clients {
-			c := &call{method: "GET", one: i.dial(), of: &talker{t: t, bed: b}}
-			c.one.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-			calls = append(calls, c)
-		}
+		calls := i.allAsk(clients)
 		<-enter
 		i.joined((round + 1) * (clients - 1))
 		leave <- true

@@ -240,6 +240,29 @@ func newService(t *testing.T, answer script) *service {
 	return newServiceOn(t, ln, answer)
 }
 
+// acceptEach is the address of a service that gives each connection to talk, and closes it then.
+func acceptEach(t *testing.T, talk func(c net.Conn)) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ln.Close() })
+	go func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				talk(c)
+			}()
+		}
+	}()
+	return ln.Addr().String()
+}
+
 // newServiceOn is newService on a listener that is there already.
 func newServiceOn(t *testing.T, ln net.Listener, answer script) *service {
 	s := &service{Listener: ln, t: t}

@@ -18,6 +18,12 @@ import (
 	"time"
 )
 
+// bed is a gateway with the authority of its certificate; it speaks what its configuration says.
+type bed struct {
+	*instance
+	ca *authority
+}
+
 // authority signs certificates for tests.
 type authority struct {
 	cert *x509.Certificate

@@ -236,7 +236,7 @@ func (c *likeCase) ask(t *testing.T, p spoken, address, keys string, ca *authori
 	g := serveClean(t, yaml)
 	switch {
 	case p.http3:
-		return c.overHTTP3(t, &h3Bed{g, ca})
+		return c.overHTTP3(t, &bed{g, ca})
 	case p.http2:
 		return c.overHTTP2(t, g, p, ca)
 	}
@@ -348,7 +348,7 @@ func (c *likeCase) overHTTP2(t *testing.T, g *instance, p spoken, ca *authority)
 	return b.String()
 }
 
-func (c *likeCase) overHTTP3(t *testing.T, b *h3Bed) string {
+func (c *likeCase) overHTTP3(t *testing.T, b *bed) string {
 	client := b.h3()
 	method, path := c.line()
 	st := client.stream()

@@ -64,20 +64,14 @@ func withH3(yaml string, cert pair) string {
 		`"127.0.0.1:0", http3: true, tls: {certificates: [{cert: %q, key: %q}]}`, cert.cert, cert.key), 1)
 }
 
-// h3Bed is a gateway that offers HTTP/3, with the authority of its certificate.
-type h3Bed struct {
-	*instance
-	ca *authority
-}
-
 // serveH3 runs a gateway of which the first listener offers HTTP/3.
-func serveH3(t *testing.T, yaml string) *h3Bed {
+func serveH3(t *testing.T, yaml string) *bed {
 	t.Helper()
 	ca := newAuthority(t)
-	return &h3Bed{serve(t, withH3(yaml, ca.issue(t, "a"))), ca}
+	return &bed{serve(t, withH3(yaml, ca.issue(t, "a"))), ca}
 }
 
-func (b *h3Bed) tls() *tls.Config {
+func (b *bed) tls() *tls.Config {
 	return &tls.Config{RootCAs: b.ca.pool, ServerName: "a", NextProtos: []string{"h3"}}
 }
 
@@ -95,7 +89,7 @@ func (i *instance) dialH3(cfg *tls.Config, q *quic.Config) *h3 {
 }
 
 // h3 connects a client that has said what a client must say.
-func (b *h3Bed) h3() *h3 {
+func (b *bed) h3() *h3 {
 	b.t.Helper()
 	c := b.dialH3(b.tls(), nil)
 	c.greet()

@@ -145,7 +145,7 @@ func TestReloadsOfHTTP3(t *testing.T) {
 		return strings.Replace(plain, `"`+port+`"`, fmt.Sprintf(`"%s"%s, tls: {certificates: [{cert: %q, key: %q}]}`,
 			port, more, cert.cert, cert.key), 1)
 	}
-	b := &h3Bed{serve(t, with(", http3: true")), ca}
+	b := &bed{serve(t, with(", http3: true")), ca}
 	c := b.h3()
 	under := c.get("/")
 	held.next(t)
@@ -198,7 +198,7 @@ func TestACertificateOfHTTP3IsReloaded(t *testing.T) {
 	ca := newAuthority(t)
 	cert := ca.issue(t, "a")
 	yaml := withH3(oneUpstream(s.address()), cert)
-	b := &h3Bed{serve(t, yaml), ca}
+	b := &bed{serve(t, yaml), ca}
 	before := b.h3().ConnectionState().TLS.PeerCertificates[0].SerialNumber
 	ca.issueTo(t, cert, "a")
 	if err := b.reload(yaml); err != nil {
@@ -221,7 +221,7 @@ func (d *unhearing) ReadFrom(p []byte) (int, net.Addr, error) {
 }
 
 // earlyBed is a gateway, and a client that has been there and comes again.
-func earlyBed(t *testing.T, yaml string) (*h3Bed, *tls.Config) {
+func earlyBed(t *testing.T, yaml string) (*bed, *tls.Config) {
 	b := serveH3(t, yaml)
 	cfg := b.tls()
 	cfg.ClientSessionCache = tls.NewLRUClientSessionCache(1)
@@ -237,7 +237,7 @@ func earlyBed(t *testing.T, yaml string) (*h3Bed, *tls.Config) {
 }
 
 // resume connects a client that has been there, and hears nothing of the gateway yet.
-func (b *h3Bed) resume(cfg *tls.Config) (c *h3, hear func()) {
+func (b *bed) resume(cfg *tls.Config) (c *h3, hear func()) {
 	b.t.Helper()
 	conn := &unhearing{udpOn(b.t, "127.0.0.1"), make(chan struct{})}
 	tr := &quic.Transport{Conn: conn}

@@ -16,7 +16,7 @@ import (
 )
 
 // limitedH3 runs a gateway whose first listener has limits.
-func limitedH3(t *testing.T, limits, yaml string) *h3Bed {
+func limitedH3(t *testing.T, limits, yaml string) *bed {
 	t.Helper()
 	return serveH3(t, strings.Replace(yaml, `"127.0.0.1:0"`, `"127.0.0.1:0", limits: {`+limits+`}`, 1))
 }
@@ -197,7 +197,7 @@ func TestClientsOfHTTP3ShowTheirAddressUnderLoad(t *testing.T) {
 	ca := newAuthority(t)
 	cert := ca.issue(t, "a")
 	yaml := strings.Replace(withH3(oneUpstream(s.address()), cert), "tls: {", "tls: {max_handshakes: 2, handshake_timeout: 2s, ", 1)
-	b := &h3Bed{serve(t, yaml), ca}
+	b := &bed{serve(t, yaml), ca}
 	l := b.listeners[b.config.Listeners[0].Address]
 	// Three that say hello and then nothing more: their handshakes stay open.
 	for range 3 {

@@ -21,14 +21,14 @@ import (
 )
 
 // client is quic-go's own client of HTTP/3.
-func (b *h3Bed) client() *http.Client {
+func (b *bed) client() *http.Client {
 	tr := &http3.Transport{TLSClientConfig: b.tls()}
 	b.t.Cleanup(func() { tr.Close() })
 	return &http.Client{Transport: tr, Timeout: patience}
 }
 
 // url3 is where that client reaches the first listener.
-func (b *h3Bed) url3(path string) string { return "https://" + b.address(0) + path }
+func (b *bed) url3(path string) string { return "https://" + b.address(0) + path }
 
 func TestARequestOverHTTP3(t *testing.T) {
 	t.Parallel()

@@ -129,7 +129,7 @@ routes: [{match: /, upstream: s, timeout: 100ms}, {match: /other, upstream: othe
 }
 
 // changing is a configuration that differs from number to number and serves the same.
-func changing(b *cacheBed, n int, address string) string {
+func changing(b *bed, n int, address string) string {
 	cert := b.config.Listeners[0].TLS.Certificates[0]
 	return spokenConfig(pair{cert.Cert, cert.Key}, "127.0.0.1:0", "127.0.0.2:0", fmt.Sprintf(", limits: {max_connections: %d}", 10000+n),
 		fmt.Sprintf(`
@@ -184,7 +184,7 @@ func loadedDrain(t *testing.T, p spoken) {
 	if err := b.drained(); err != nil || !strings.Contains(b.logged.String(), "exchanges_cut=0") {
 		t.Errorf("ended with %v\n%s", err, b.logged.String())
 	}
-	// Whoever dials now is refused; nobody may have met anything else.
+	// A client that dials now is refused; none may have met anything else.
 	for _, failure := range l.end() {
 		if !strings.Contains(failure, "refused") {
 			t.Errorf("a client met %s", failure)

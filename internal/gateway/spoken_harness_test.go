@@ -19,7 +19,7 @@ import (
 
 // serveSpoken runs a gateway whose clients may speak every protocol, as talk does. listener are further
 // keys of its two listeners, each with a comma before it; rest is the rest of the configuration.
-func serveSpoken(t *testing.T, listener, rest string) *cacheBed {
+func serveSpoken(t *testing.T, listener, rest string) *bed {
 	t.Helper()
 	b := serveEnding(t, listener, rest)
 	t.Cleanup(b.settled)
@@ -27,10 +27,10 @@ func serveSpoken(t *testing.T, listener, rest string) *cacheBed {
 }
 
 // serveEnding is serveSpoken for tests that end the gateway themselves.
-func serveEnding(t *testing.T, listener, rest string) *cacheBed {
+func serveEnding(t *testing.T, listener, rest string) *bed {
 	t.Helper()
 	ca := newAuthority(t)
-	return &cacheBed{serve(t, spokenConfig(ca.issue(t, "a"), "127.0.0.1:0", "127.0.0.2:0", listener, rest)), ca}
+	return &bed{serve(t, spokenConfig(ca.issue(t, "a"), "127.0.0.1:0", "127.0.0.2:0", listener, rest)), ca}
 }
 
 // spokenConfig is the configuration of such a gateway, with the addresses of its listeners: of the one
@@ -122,7 +122,7 @@ type sessions struct {
 }
 
 // of are the sessions with a gateway.
-func (b *cacheBed) sessions(p spoken) *sessions {
+func (b *bed) sessions(p spoken) *sessions {
 	return &sessions{p, b.ca, b.address(0), b.address(1)}
 }
 

@@ -306,28 +306,12 @@ func TestAnHTTPRequestToATLSPortIsToldSo(t *testing.T) {
 // newTLSService is a service behind TLS.
 func newTLSService(t *testing.T, cfg *tls.Config, answer func(c *tls.Conn, r *bufio.Reader)) (address string) {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ln.Close() })
-	go func() {
-		for {
-			raw, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer raw.Close()
-				c := tls.Server(raw, cfg)
-				if c.Handshake() != nil {
-					return
-				}
-				answer(c, bufio.NewReader(c))
-			}()
+	return acceptEach(t, func(raw net.Conn) {
+		c := tls.Server(raw, cfg)
+		if c.Handshake() == nil {
+			answer(c, bufio.NewReader(c))
 		}
-	}()
-	return ln.Addr().String()
+	})
 }
 
 // answerTLS reads requests and answers each with the same bytes.

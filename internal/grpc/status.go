@@ -1,5 +1,7 @@
 package grpc
 
+import "strconv"
+
 // Code is a status of gRPC, the value of grpc-status.
 type Code uint8
 
@@ -36,7 +38,7 @@ func (c Code) String() string {
 	if c < Codes {
 		return codeNames[c]
 	}
-	return "CODE_" + string(appendDecimal(nil, int64(c)))
+	return "CODE_" + strconv.Itoa(int(c))
 }
 
 // ParseCode reads the value of grpc-status. A number that is not a code of today's is Unknown, as
@@ -59,7 +61,7 @@ func ParseCode(value []byte) (code Code, ok bool) {
 }
 
 // AppendCode appends the value of grpc-status.
-func AppendCode(out []byte, c Code) []byte { return appendDecimal(out, int64(c)) }
+func AppendCode(out []byte, c Code) []byte { return strconv.AppendInt(out, int64(c), 10) }
 
 // FromHTTP is what a client makes of a response without grpc-status (gRPC's
 // http-grpc-status-mapping.md). It is never OK: a success of HTTP is none of gRPC.

@@ -1,5 +1,7 @@
 package grpc
 
+import "strconv"
+
 import "math"
 
 // A timeout has at most this many digits.
@@ -50,20 +52,7 @@ func AppendTimeout(out []byte, ns int64) []byte {
 	for i := len(timeoutUnits) - 1; ; i-- {
 		unit := timeoutUnits[i]
 		if n := ns / unit.ns; n <= most {
-			return append(appendDecimal(out, n), unit.letter)
-		}
-	}
-}
-
-// appendDecimal appends a non-negative number.
-func appendDecimal(out []byte, n int64) []byte {
-	var digits [20]byte
-	i := len(digits)
-	for {
-		i--
-		digits[i] = byte('0' + n%10)
-		if n /= 10; n == 0 {
-			return append(out, digits[i:]...)
+			return append(strconv.AppendInt(out, n, 10), unit.letter)
 		}
 	}
 }

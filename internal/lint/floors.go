@@ -41,8 +41,9 @@ var labFloors = [][]string{
 	{"model", "scenario", "replay", "probe", "scrape", "stacks", "reference", "wrkcheck"},
 	{"record", "runner", "doctor", "kernel", "profiler", "refserver"},
 	{"survey", "diagnose", "experiment", "plan"},
-	{"harness", "report", "text"},
-	{"document", "remote"},
+	{"harness", "report"},
+	{"text", "remote"},
+	{"document"},
 }
 
 // labFloor is the step of a lab's room, -1 when the lab has no such room.

@@ -63,6 +63,7 @@ func Check(root fs.FS, module string) ([]string, error) {
 	for _, f := range files {
 		broken = append(broken, imports(f, module)...)
 		broken = append(broken, sizes(f)...)
+		broken = append(broken, sampleNames(f)...)
 		if f.test() {
 			broken = append(broken, testCalls(f)...)
 		}

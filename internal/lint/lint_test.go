@@ -92,6 +92,15 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 			strings.Repeat("\n//"+strings.Repeat("a", 99), 10) + "\n", ""},
 		{"many longer lines of tests", "internal/head/x_test.go",
 			strings.Repeat("\n//"+strings.Repeat("a", 99), 31) + "\n", "31 lines of tests are longer than 100"},
+		{"a sample's name", "internal/lab/model/x.go", "\nconst a = \"host.cpu.busy_seconds\"\n",
+			"x.go:3: \"host.cpu.busy_seconds\" is a sample's name as a literal"},
+		{"a sample's name or another", "internal/lab/model/x.go",
+			"\nconst a = \"profile:mutex|go.mutex.wait_seconds\"\n", "as a literal"},
+		{"a sample's name in a test", "internal/lab/model/x_test.go",
+			"\nconst a = \"host.cores\"\n", ""},
+		{"a sample's name outside the lab", "internal/head/x.go", "\nconst a = \"host.cores\"\n", ""},
+		{"the names of samples", "internal/lab/measure/names.go", "\nconst a = \"host.cores\"\n", ""},
+		{"a package's path", "internal/lab/model/x.go", "\nconst a = \"go.uber.org/zap/\"\n", ""},
 		{"untidy", "internal/head/x.go", "\nfunc  f() {}\n", "gofmt"},
 	} {
 		got := check(t, c.file, c.source)

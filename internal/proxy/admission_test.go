@@ -93,6 +93,21 @@ func (c *crowd) known(name string, class uint8) *sock {
 	return s
 }
 
+// many are n such clients.
+func (c *crowd) many(name string, class uint8, n int) (all []*sock) {
+	for range n {
+		all = append(all, c.known(name, class))
+	}
+	return all
+}
+
+// allAsk has a request of each client come.
+func (c *crowd) allAsk(all []*sock, name string) {
+	for _, s := range all {
+		c.asks(s, name)
+	}
+}
+
 // asks has a request come.
 func (c *crowd) asks(s *sock, name string) {
 	waiting := true
@@ -119,15 +134,10 @@ func (c *crowd) read() string {
 func TestLowerClassesAreReadInTheirTurn(t *testing.T) {
 	c := newCrowd(t)
 	high := c.known("high", 0)
-	var low [6]*sock
-	for i := range low {
-		low[i] = c.known("low", 2)
-	}
+	low := c.many("low", 2, 6)
 	middle := c.known("middle", 1)
 	c.read()
-	for _, s := range low {
-		c.asks(s, "low")
-	}
+	c.allAsk(low, "low")
 	c.asks(middle, "middle")
 	c.asks(high, "high")
 	var turns []string
@@ -142,14 +152,9 @@ func TestLowerClassesAreReadInTheirTurn(t *testing.T) {
 
 func TestAClientThatGivesUpInItsLineIsNotRead(t *testing.T) {
 	c := newCrowd(t)
-	var low [6]*sock
-	for i := range low {
-		low[i] = c.known("low", 2)
-	}
+	low := c.many("low", 2, 6)
 	c.read()
-	for _, s := range low {
-		c.asks(s, "low")
-	}
+	c.allAsk(low, "low")
 	c.lateTurn()
 	c.events = append(c.events, reactor.Event{Token: low[5].token, Readable: true, PeerEnded: true})
 	c.read()
@@ -163,14 +168,9 @@ func TestAClientThatGivesUpInItsLineIsNotRead(t *testing.T) {
 func TestALowClassIsNotAdmittedWhileAHigherOneIsRefused(t *testing.T) {
 	c := newCrowd(t)
 	c.delay, c.work = 100*time.Millisecond, int64(13*time.Millisecond) // more than a turn has for lines
-	var middle [9]*sock
-	for i := range middle {
-		middle[i] = c.known("middle", 1)
-	}
+	middle := c.many("middle", 1, 9)
 	low := c.known("low", 2)
-	for _, s := range middle {
-		c.asks(s, "middle")
-	}
+	c.allAsk(middle, "middle")
 	c.lateTurn() // reads four
 	c.now += int64(time.Second)
 	c.cpu += int64(200 * time.Millisecond)
@@ -189,14 +189,9 @@ func TestALowClassIsNotAdmittedWhileAHigherOneIsRefused(t *testing.T) {
 func TestAHeadInTwoPartsHasWaitedToo(t *testing.T) {
 	c := newCrowd(t)
 	c.delay, c.work = 100*time.Millisecond, int64(13*time.Millisecond)
-	var middle [9]*sock
-	for i := range middle {
-		middle[i] = c.known("middle", 1)
-	}
+	middle := c.many("middle", 1, 9)
 	low := c.known("low", 2)
-	for _, s := range middle {
-		c.asks(s, "middle")
-	}
+	c.allAsk(middle, "middle")
 	refused := len(low.out)
 	low.in = saying(silence, ask[:2])
 	c.tell(low)
@@ -228,19 +223,14 @@ func TestAClientThatEndsIsClosedAndNotPutInALine(t *testing.T) {
 func TestAConnectionThatIsCutOffInItsLineIsNotReadAsARequest(t *testing.T) {
 	c := newCrowd(t)
 	c.acceptor.Listener.SendTimeout = int64(500 * time.Millisecond)
-	var low [8]*sock
-	for i := range low {
-		low[i] = c.known("low", 2)
-	}
+	low := c.many("low", 2, 8)
 	slow := c.known("slow", 2)
 	c.lateTurn()
 	c.lateTurn()
 	slow.stuck = true
 	c.asks(slow, "slow")
 	c.lateTurn() // its answer is queued
-	for _, s := range low {
-		c.asks(s, "low")
-	}
+	c.allAsk(low, "low")
 	c.asks(slow, "slow")
 	c.lateTurn() // too slow: it is cut off
 	slow.stuck = false
@@ -258,10 +248,7 @@ func TestAConnectionThatIsCutOffInItsLineIsNotReadAsARequest(t *testing.T) {
 // Who is answered before a class counts, as by a policy, has no place among the new.
 func TestWhoWasNeverAskedForAClassWaitsLast(t *testing.T) {
 	c := newCrowd(t)
-	var low [5]*sock
-	for i := range low {
-		low[i] = c.known("low", 2)
-	}
+	low := c.many("low", 2, 5)
 	c.now += int64(time.Second)
 	s := c.snapshot(c.upstream)
 	s.Routes[0].Chain.Append(answerer("ok"))
@@ -280,9 +267,7 @@ func TestWhoWasNeverAskedForAClassWaitsLast(t *testing.T) {
 	c.asks(c.known("low", 2), "low") // so that the loop is behind
 	c.read()
 	c.asks(answered, "answered")
-	for _, s := range low {
-		c.asks(s, "low")
-	}
+	c.allAsk(low, "low")
 	c.lateTurn()
 	if read := c.read(); read != "low low low low answered" {
 		t.Errorf("the turn read %q", read)
@@ -292,15 +277,10 @@ func TestWhoWasNeverAskedForAClassWaitsLast(t *testing.T) {
 // Were the lines served twice in a turn after that, they would be ever after.
 func TestALineThatEmptiesAndFillsIsServedOnceATurn(t *testing.T) {
 	c := newCrowd(t)
-	var low [9]*sock
-	for i := range low {
-		low[i] = c.known("low", 2)
-	}
+	low := c.many("low", 2, 9)
 	c.asks(low[0], "low")
 	c.events = append(c.events, reactor.Event{Token: low[0].token, Readable: true, PeerEnded: true})
-	for _, s := range low[1:] {
-		c.asks(s, "low")
-	}
+	c.allAsk(low[1:], "low")
 	c.read()
 	c.lateTurn()
 	if read := c.read(); read != "low low low low" {
@@ -310,13 +290,8 @@ func TestALineThatEmptiesAndFillsIsServedOnceATurn(t *testing.T) {
 
 func TestWhoWaitsInLineIsReadWhenAReloadEndsAdmission(t *testing.T) {
 	c := newCrowd(t)
-	var low [9]*sock
-	for i := range low {
-		low[i] = c.known("low", 2)
-	}
-	for _, s := range low {
-		c.asks(s, "low")
-	}
+	low := c.many("low", 2, 9)
+	c.allAsk(low, "low")
 	c.lateTurn()
 	c.read()
 	s := c.snapshot(c.upstream)

@@ -9,7 +9,7 @@ import (
 )
 
 // Nobody notices a defect that can no longer be planted, as scripts/planted.py takes too long to be
-// run with every change. So whoever changes the lines that a patch changes makes the patch again.
+// run with every change. So a change of the lines that a patch changes needs the patch made again.
 func TestPlantedDefectsFitTheCode(t *testing.T) {
 	patches, err := filepath.Glob("testdata/planted/*.patch")
 	if err != nil || len(patches) == 0 {

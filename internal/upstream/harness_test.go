@@ -185,6 +185,16 @@ func newWaiting() *waiting {
 	return w
 }
 
+// waitFor has n requests of a loop wait.
+func waitFor(l *Local, now int64, n int) (all []*waiting) {
+	for range n {
+		q := newWaiting()
+		all = append(all, q)
+		l.Wait(&q.Waiter, now)
+	}
+	return all
+}
+
 func (w *waiting) Ready(now int64, m *Member, c Conn) {
 	w.ready++
 	w.member, w.conn = m, c

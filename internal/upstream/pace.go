@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Who would wait in vain is told so when it comes. How long it would wait follows from how many of its
-// class wait, and how quickly the class was served lately:
+// A request that would wait for nothing is refused when it comes. How long it would wait follows from
+// how many of its class wait, and how quickly the class was served lately:
 //
 //	expected wait = requests of the class that wait ÷ (those of it that were served ÷ the time that took)
 //

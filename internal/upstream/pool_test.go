@@ -271,12 +271,7 @@ func TestIdleConnectionsOfOtherLoopsAreGivenUp(t *testing.T) {
 	a, b := open(t, w, m0), open(t, w, m0)
 	m0.Put(a, w.now)
 	m0.Put(b, w.now)
-	var all []*waiting
-	for range 2 {
-		q := newWaiting()
-		all = append(all, q)
-		u.Local(1).Wait(&q.Waiter, w.now)
-	}
+	all := waitFor(u.Local(1), w.now, 2)
 	w.settle()
 	if all[0].conn != a && all[0].conn != b || all[1].conn != a && all[1].conn != b {
 		t.Errorf("the waiting requests got %v and %v, want the two idle connections", all[0].conn, all[1].conn)
@@ -288,16 +283,8 @@ func TestWhatIsWaitedForMovesHoweverFewMayBeIdle(t *testing.T) {
 		w, u := single(t, 2, func(o *Options) { o.MaxConnections, o.MaxIdle = 3, maxIdle })
 		m0 := mustPick(t, u.Local(0), w.now, 0)
 		mustPick(t, u.Local(1), w.now, 0)
-		var conns []*fakeConn
-		for range 3 {
-			conns = append(conns, open(t, w, m0))
-		}
-		var all []*waiting
-		for range 3 {
-			q := newWaiting()
-			all = append(all, q)
-			u.Local(1).Wait(&q.Waiter, w.now)
-		}
+		conns := []*fakeConn{open(t, w, m0), open(t, w, m0), open(t, w, m0)}
+		all := waitFor(u.Local(1), w.now, 3)
 		for _, c := range conns {
 			m0.Put(c, w.now)
 		}
@@ -314,16 +301,8 @@ func TestWhatWasWantedAndNotFetchedIsClosedBeyondTheBound(t *testing.T) {
 	w, u := single(t, 2, func(o *Options) { o.MaxConnections, o.MaxIdle = 3, 3 })
 	m0 := mustPick(t, u.Local(0), w.now, 0)
 	mustPick(t, u.Local(1), w.now, 0)
-	var conns []*fakeConn
-	for range 3 {
-		conns = append(conns, open(t, w, m0))
-	}
-	var all []*waiting
-	for range 3 {
-		q := newWaiting()
-		all = append(all, q)
-		u.Local(1).Wait(&q.Waiter, w.now)
-	}
+	conns := []*fakeConn{open(t, w, m0), open(t, w, m0), open(t, w, m0)}
+	all := waitFor(u.Local(1), w.now, 3)
 	for _, c := range conns {
 		m0.Put(c, w.now)
 	}

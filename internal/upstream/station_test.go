@@ -259,8 +259,8 @@ func TestAnOverloadCostsTheLowestClassesAndIsSoonOver(t *testing.T) {
 
 // The same load all along; each request takes twice as long for a while. P0 alone is then 1.2 times what
 // the service does. With a limit that was not told that requests waited, as none of them looked for a
-// slot in vain, the goodput was down to 0.71 and 0.65 with some of these seeds, and with a memory that
-// outweighed each look above the limit, 0.77.
+// slot and found none, the goodput was down to 0.71 and 0.65 with some of these seeds, and with a
+// memory that outweighed each look above the limit, 0.77.
 func TestTheLimitFollowsAServiceThatHalvesAndDoubles(t *testing.T) {
 	for _, seed := range []uint64{2, 8, 50} {
 		s := newStation(t, 1, seed)

@@ -33,11 +33,7 @@ type prices struct {
 	left  int // uses of it
 }
 
-func main() {
-	if !upstream.Here() {
-		ward.Main(shop)
-	}
-}
+func main() { upstream.Main(shop) }
 
 func shop(p *ward.Patient) (http.Handler, error) {
 	warehouse, err := upstream.Start(p, 64, takes)

@@ -29,10 +29,16 @@ const connections = 10_000
 // answerSize is how much an upstream answers: about what a small JSON document is.
 const answerSize = 512
 
-// Here is called first in a patient's main function. It returns false at once in the patient
-// itself; in the upstream it serves until its standard input ends, which it does when the patient
-// is gone, however that came, and returns true.
-func Here() bool {
+// Main is the main function of a patient that asks an upstream, and of the upstream: there it serves
+// until its standard input ends, which it does when the patient is gone, however that came.
+func Main(open func(p *ward.Patient) (http.Handler, error)) {
+	if !here() {
+		ward.Main(open)
+	}
+}
+
+// here returns false at once in the patient itself; in the upstream it serves, and returns true.
+func here() bool {
 	which, ok := os.LookupEnv(role)
 	if !ok {
 		return false

@@ -9,7 +9,20 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Run diagnoses a run. It is a function of the run's files alone; profiles are read from them now.
+// Possible says why a run cannot be diagnosed; nil when it can.
+func Possible(run *record.Run) error {
+	if kind := run.Manifest.Kind; kind != record.KindSurvey {
+		return fmt.Errorf("%s is a run of plimsoll %s: only plimsoll survey finds the bottleneck",
+			run.Dir, format.Clean(kind))
+	}
+	if len(run.Steps) == 0 {
+		return fmt.Errorf("%s has no whole step to look at: the run ended too early", run.Dir)
+	}
+	return nil
+}
+
+// Run diagnoses a run for which Possible is nil. It is a function of the run's files alone; profiles
+// are read from them now.
 func Run(run *record.Run) *Diagnosis {
 	e := newEvidence(run)
 	d := &Diagnosis{Findings: []Finding{}} // an empty list, not null, for who reads it as JSON

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
 )
 
@@ -323,5 +324,29 @@ func TestProcessorsAtThreeQuartersAreTheBottleneckWhereNothingElseIs(t *testing.
 		d.found("cpu-hot-function").Gain.Factor != 1 {
 		t.Errorf("a lock sets the line, and what is saved elsewhere gains nothing yet: %+v",
 			d.Findings)
+	}
+}
+
+func TestOnlyASurveyWithAStepCanBeDiagnosed(t *testing.T) {
+	survey := record.Manifest{Kind: record.KindSurvey}
+	steps := []measure.Step{{}}
+	for _, c := range []struct {
+		run  record.Run
+		want string
+	}{
+		{record.Run{Dir: "a", Manifest: survey, Steps: steps}, ""},
+		{record.Run{Dir: "a", Manifest: survey}, "a has no whole step to look at"},
+		{
+			record.Run{Dir: "a", Manifest: record.Manifest{Kind: record.KindLoad}, Steps: steps},
+			"a is a run of plimsoll load: only plimsoll survey finds the bottleneck",
+		},
+	} {
+		got := ""
+		if err := Possible(&c.run); err != nil {
+			got = err.Error()
+		}
+		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 // nil, which has seen nothing.
 type Moment struct {
 	Step *measure.Step
-	// near says that the generator's machine, which the probes of "host." read, is the target's
+	// near says that the generator's machine, which the probes of HostNames read, is the target's
 	// too. Of another machine they say nothing about it.
 	near bool
 	// profiles by kind, as far as there were any that could be read.
@@ -30,7 +30,7 @@ func (m *Moment) Profile(kind string) *profile.Profile {
 
 // values are a name's samples after the settling, with the moments of the first and the last.
 func (m *Moment) values(name string) (all []float64, from, to int64) {
-	if m == nil || !m.near && strings.HasPrefix(name, "host.") {
+	if m == nil || !m.near && strings.HasPrefix(name, measure.HostNames) {
 		return nil, 0, 0
 	}
 	for i := range m.Step.Samples {

@@ -80,7 +80,7 @@ func reserves(e *Evidence) (all []Reserve) {
 // allowed is how many processors the target may use at once.
 func (e *Evidence) allowed(cores float64) float64 {
 	cores = e.granted(cores)
-	if n := e.AtLine.Last("go.gomaxprocs"); n > 0 {
+	if n := e.AtLine.Last(measure.GoMaxProcs); n > 0 {
 		cores = min(cores, n)
 	}
 	return cores
@@ -90,7 +90,7 @@ func (e *Evidence) allowed(cores float64) float64 {
 // cpusets, and by its cgroup's quota.
 func (e *Evidence) granted(cores float64) float64 {
 	cores = e.pinned(cores)
-	if quota := e.AtLine.Last("target.cgroup.cpu_quota_cores"); quota > 0 {
+	if quota := e.AtLine.Last(measure.TargetCgroupCPUQuota); quota > 0 {
 		cores = min(cores, quota)
 	}
 	return cores
@@ -98,7 +98,7 @@ func (e *Evidence) granted(cores float64) float64 {
 
 // pinned is how many of the machine's processors the target may run on.
 func (e *Evidence) pinned(cores float64) float64 {
-	if n := e.AtLine.Last("target.cores_allowed"); n > 0 {
+	if n := e.AtLine.Last(measure.TargetCoresAllowed); n > 0 {
 		cores = min(cores, n)
 	}
 	return cores

@@ -322,18 +322,18 @@ func (e *Evidence) concurrencyFacts(p *places, threads string) []Fact {
 // goesOut says that about as many requests as are inside may wait for others over connections, or
 // that this cannot be known. A connection or two that a service keeps for its logs are not meant.
 func (e *Evidence) goesOut(n float64) bool {
-	open := e.fromTheLineOn("target.outgoing.established")
+	open := e.fromTheLineOn(measure.TargetOutgoingEstablished)
 	return open.count == 0 || open.most >= max(n/2, 1)
 }
 
 // threadWaits are the places where threads wait in which they hold a request, and what that is.
 var threadWaits = []struct{ name, does string }{
-	{"target.threads.waiting.socket_read", "wait for an answer on a socket"},
-	{"target.threads.waiting.socket_write", "wait for room to send"},
-	{"target.threads.waiting.pipe", "wait for a pipe"},
-	{"target.threads.waiting.sleep", "sleep"},
-	{"target.threads.waiting.disk", "wait for a disk"},
-	{"target.threads.waiting.file_lock", "wait for a lock on a file"},
+	{measure.TargetWaitingSocketRead, "wait for an answer on a socket"},
+	{measure.TargetWaitingSocketWrite, "wait for room to send"},
+	{measure.TargetWaitingPipe, "wait for a pipe"},
+	{measure.TargetWaitingSleep, "sleep"},
+	{measure.TargetWaitingDisk, "wait for a disk"},
+	{measure.TargetWaitingFileLock, "wait for a lock on a file"},
 }
 
 // threadsWait says what the threads do that hold the places, where about as many of them do the
@@ -342,7 +342,7 @@ func (e *Evidence) threadsWait(n float64) string {
 	for _, w := range threadWaits {
 		if at := e.Over.Mean(w.name); near(at, n, 1.5) && at > 1.5*e.Half.Mean(w.name) {
 			return fmt.Sprintf("%s of its %s threads %s", number(at),
-				number(e.Over.Mean("target.threads")), w.does)
+				number(e.Over.Mean(measure.TargetThreads)), w.does)
 		}
 	}
 	return ""

@@ -15,8 +15,9 @@ var coreRules = []Rule{
 		Needs: []string{measure.TargetCPU, measure.HostCores},
 		Threshold: "whole processors in use at the line and no more beyond it, while others are " +
 			"idle; by single threads, or where a request's time is processor time",
-		Reason: "what waits for something else uses any share of a processor; who stays at a " +
-			"whole one, while more is asked of it and others are idle, has no other thread to use",
+		Reason: "a service that waits for something else uses any share of a processor; one " +
+			"that stays at whole processors, while more is asked of it and others are " +
+			"idle, has no other thread to use",
 		Judge: judgeCores,
 		Counters: []Counter{
 			{"no other processor was idle", func(e *Evidence) (string, bool) {
@@ -34,7 +35,7 @@ var coreRules = []Rule{
 
 // lockWaits is how many goroutines wait for locks on average at the line.
 func (e *Evidence) lockWaits() float64 {
-	waiting := e.AtLine.PerSecond("go.mutex.wait_seconds")
+	waiting := e.AtLine.PerSecond(measure.GoMutexWait)
 	if p := e.AtLine.Profile("mutex"); p != nil {
 		waiting = max(waiting, p.Total("delay"))
 	}
@@ -107,11 +108,11 @@ func judgeCores(e *Evidence) *Finding {
 		// Others may have been idle beyond the line alone.
 		whatever: e.idleProcessors() >= leastIdle,
 	}
-	if e.AtLine.Has(hottestThread) {
+	if e.AtLine.Has(measure.TargetThreadsHottest) {
 		f.Evidence = append(f.Evidence, Fact{
 			What: "share of a processor that its busiest thread uses, at the line and beyond",
-			Value: percent(e.AtLine.Median(hottestThread)) + ", " +
-				percent(e.Over.Median(hottestThread)),
+			Value: percent(e.AtLine.Median(measure.TargetThreadsHottest)) + ", " +
+				percent(e.Over.Median(measure.TargetThreadsHottest)),
 		})
 	}
 	if full >= 1 {
@@ -120,11 +121,9 @@ func judgeCores(e *Evidence) *Finding {
 	return f
 }
 
-const hottestThread = "target.threads.hottest_share"
-
 // fullThreads is how many threads have a processor each to themselves, at the line or beyond it.
 func (e *Evidence) fullThreads() float64 {
-	return max(e.AtLine.Median("target.threads.full"), e.Over.Median("target.threads.full"))
+	return max(e.AtLine.Median(measure.TargetThreadsFull), e.Over.Median(measure.TargetThreadsFull))
 }
 
 // computing is the share of a lone request's time that is processor time, 0 to 1.

@@ -1,22 +1,26 @@
 package diagnose
 
-import "fmt"
+import (
+	"fmt"
+
+	"plimsoll/internal/lab/measure"
+)
 
 // databaseRules are about pools of database/sql.
 var databaseRules = []Rule{
 	{
 		Name:      "database-pool-above-limit",
 		Claim:     "The pool may open more connections than the database allows",
-		Needs:     []string{"db.max_open", "db.server_limit"},
+		Needs:     []string{measure.DBMaxOpen, measure.DBServerLimit},
 		Threshold: "no limit, or one above the database's",
-		Reason: "the database refuses what is too much, and the requests that wanted it fail, " +
-			"just when there are many",
+		Reason: "the database refuses further connections, and the requests that need them " +
+			"fail, just when there are many",
 		Judge: func(e *Evidence) *Finding {
-			pool, limit := e.AtLine.Last("db.max_open"), e.AtLine.Last("db.server_limit")
+			pool, limit := e.AtLine.Last(measure.DBMaxOpen), e.AtLine.Last(measure.DBServerLimit)
 			if limit == 0 || pool > 0 && pool <= limit {
 				return nil
 			}
-			open := max(e.AtLine.Max("db.open"), e.Over.Max("db.open"))
+			open := max(e.AtLine.Max(measure.DBOpen), e.Over.Max(measure.DBOpen))
 			failed := e.Over.Failed()
 			binding := e.idle() && (open >= .8*limit || failed > .01)
 			many := number(pool)
@@ -49,30 +53,30 @@ var databaseRules = []Rule{
 		Counters: []Counter{{
 			"it never opened half of what the database allows, beyond the line either",
 			func(e *Evidence) (string, bool) {
-				open := max(e.AtLine.Max("db.open"), e.Over.Max("db.open"))
-				limit := e.AtLine.Last("db.server_limit")
+				open := max(e.AtLine.Max(measure.DBOpen), e.Over.Max(measure.DBOpen))
+				limit := e.AtLine.Last(measure.DBServerLimit)
 				return fmt.Sprintf("%s of %s", number(open), number(limit)),
-					open > 0 && open < .5*limit && e.AtLine.Last("db.max_open") > 0
+					open > 0 && open < .5*limit && e.AtLine.Last(measure.DBMaxOpen) > 0
 			},
 		}},
 	},
 	{
 		Name:      "database-connections-churn",
 		Claim:     "The pool opens a connection for many queries, and closes it again",
-		Needs:     []string{"db.closed.idle"},
+		Needs:     []string{measure.DBClosedIdle},
 		Threshold: "over 1 connection closed for 20 requests",
 		Reason: "a connection to PostgreSQL is a process and a login: milliseconds, " +
 			"where a kept one costs nothing",
 		Judge: func(e *Evidence) *Finding {
-			idle := e.AtLine.PerRequest("db.closed.idle")
-			time := e.AtLine.PerRequest("db.closed.idle_time")
-			life := e.AtLine.PerRequest("db.closed.lifetime")
+			idle := e.AtLine.PerRequest(measure.DBClosedIdle)
+			time := e.AtLine.PerRequest(measure.DBClosedIdleTime)
+			life := e.AtLine.PerRequest(measure.DBClosedLifetime)
 			if idle+time+life <= .05 {
 				return nil
 			}
 			why := "more are idle than may be kept (SetMaxIdleConns)"
 			call := fmt.Sprintf("db.SetMaxIdleConns(%.0f)",
-				max(e.AtLine.Last("db.max_open"), e.AtLine.Max("db.open"), 2))
+				max(e.AtLine.Last(measure.DBMaxOpen), e.AtLine.Max(measure.DBOpen), 2))
 			if time+life > idle {
 				why = "they reach their age (SetConnMaxLifetime, SetConnMaxIdleTime)"
 				call = "db.SetConnMaxLifetime(30 * time.Minute)"
@@ -87,38 +91,39 @@ var databaseRules = []Rule{
 						What:  "connections closed for each request, at the line",
 						Value: number(idle + time + life),
 					},
-					{What: "open at most", Value: number(e.AtLine.Max("db.open"))},
+					{What: "open at most", Value: number(e.AtLine.Max(measure.DBOpen))},
 					{
 						What:  "idle connections kept at most",
-						Value: optional(e.AtLine, "db.max_idle"),
+						Value: optional(e.AtLine, measure.DBMaxIdle),
 					},
 				},
 				Advice: []Action{{
 					Text:    "keep as many idle connections as may be open",
 					Command: call,
 				}},
-				Gain: e.gainOfChurn(e.AtLine.PerSecond("db.closed.idle") +
-					e.AtLine.PerSecond("db.closed.idle_time") +
-					e.AtLine.PerSecond("db.closed.lifetime")),
+				Gain: e.gainOfChurn(e.AtLine.PerSecond(measure.DBClosedIdle) +
+					e.AtLine.PerSecond(measure.DBClosedIdleTime) +
+					e.AtLine.PerSecond(measure.DBClosedLifetime)),
 			}
 		},
 		Counters: []Counter{{"they are few", func(e *Evidence) (string, bool) {
-			closed := e.AtLine.PerSecond("db.closed.idle") +
-				e.AtLine.PerSecond("db.closed.idle_time") + e.AtLine.PerSecond("db.closed.lifetime")
+			closed := e.AtLine.PerSecond(measure.DBClosedIdle) +
+				e.AtLine.PerSecond(measure.DBClosedIdleTime) +
+				e.AtLine.PerSecond(measure.DBClosedLifetime)
 			return perSecond(closed), closed < 2
 		}}},
 	},
 	{
 		Name:      "database-pool-small",
 		Claim:     "Requests wait for a connection to the database",
-		Needs:     []string{"db.max_open", "db.in_use", "db.wait_seconds"},
+		Needs:     []string{measure.DBMaxOpen, measure.DBInUse, measure.DBWait},
 		Threshold: "over a quarter of the time that requests take",
 		Reason: "by Little's law the seconds waited in a second are the requests that wait at " +
 			"any moment; compared with those inside",
 		Judge: func(e *Evidence) *Finding {
-			waiting := e.AtLine.PerSecond("db.wait_seconds")
-			pool := e.AtLine.Last("db.max_open")
-			used := e.AtLine.Mean("db.in_use")
+			waiting := e.AtLine.PerSecond(measure.DBWait)
+			pool := e.AtLine.Last(measure.DBMaxOpen)
+			used := e.AtLine.Mean(measure.DBInUse)
 			if pool == 0 || e.AtLine.Inside() == 0 || waiting/e.AtLine.Inside() <= .25 ||
 				used < .6*pool {
 				return nil
@@ -126,7 +131,7 @@ var databaseRules = []Rule{
 			query := used / max(e.AtLine.Goodput(), 1e-9)
 			g := e.gain(cure{})
 			want := max(2*pool, g.Factor*used*1.3)
-			if limit := reservedShare * e.AtLine.Last("db.server_limit"); limit > 0 &&
+			if limit := reservedShare * e.AtLine.Last(measure.DBServerLimit); limit > 0 &&
 				want > limit {
 				want = limit
 				g = Gain{
@@ -150,7 +155,7 @@ var databaseRules = []Rule{
 							"at the line",
 						Value: percent(min(waiting/e.AtLine.Inside(), 1)),
 					},
-					{What: "waits", Value: perSecond(e.AtLine.PerSecond("db.waits"))},
+					{What: "waits", Value: perSecond(e.AtLine.PerSecond(measure.DBWaits))},
 					{What: "connections in use", Value: number(used) + " of " + number(pool)},
 					{What: "a request holds a connection for", Value: span(query)},
 				},
@@ -167,12 +172,13 @@ var databaseRules = []Rule{
 		Counters: []Counter{
 			processorBusy,
 			{"the pool is as large as the database allows", func(e *Evidence) (string, bool) {
-				limit := e.AtLine.Last("db.server_limit")
+				limit := e.AtLine.Last(measure.DBServerLimit)
 				if limit == 0 {
 					return "", false
 				}
-				return fmt.Sprintf("%s of %s", number(e.AtLine.Last("db.max_open")), number(limit)),
-					e.AtLine.Last("db.max_open") >= .6*limit
+				most := e.AtLine.Last(measure.DBMaxOpen)
+				return fmt.Sprintf("%s of %s", number(most), number(limit)),
+					e.AtLine.Last(measure.DBMaxOpen) >= .6*limit
 			}},
 		},
 		Unless: []string{"database-connections-churn"},
@@ -180,11 +186,11 @@ var databaseRules = []Rule{
 	{
 		Name:      "database-idle-above-open",
 		Claim:     "More idle connections are asked for than may be open",
-		Needs:     []string{"db.max_idle", "db.max_open"},
+		Needs:     []string{measure.DBMaxIdle, measure.DBMaxOpen},
 		Threshold: "SetMaxIdleConns above SetMaxOpenConns",
 		Reason:    "database/sql lowers it silently: one of the two is not what was meant",
 		Judge: func(e *Evidence) *Finding {
-			idle, open := e.AtLine.Last("db.max_idle"), e.AtLine.Last("db.max_open")
+			idle, open := e.AtLine.Last(measure.DBMaxIdle), e.AtLine.Last(measure.DBMaxOpen)
 			if open == 0 || idle <= open {
 				return nil
 			}
@@ -201,27 +207,27 @@ var databaseRules = []Rule{
 			}
 		},
 		Counters: []Counter{{"no connection was ever idle", func(e *Evidence) (string, bool) {
-			if !e.AtLine.Has("db.idle") {
+			if !e.AtLine.Has(measure.DBIdle) {
 				return "", false
 			}
-			idle := max(e.Half.Max("db.idle"), e.AtLine.Max("db.idle"))
+			idle := max(e.Half.Max(measure.DBIdle), e.AtLine.Max(measure.DBIdle))
 			return number(idle) + " idle at most", idle == 0
 		}}},
 		Advice: []Action{{Text: "make them the same number"}},
 	},
 	{
 		Name:      "database-lifetime-zero",
-		Claim:     "Connections to the database live for ever",
-		Needs:     []string{"db.max_lifetime_seconds"},
+		Claim:     "Connections to the database live forever",
+		Needs:     []string{measure.DBMaxLifetime},
 		Threshold: "no lifetime",
 		Reason: "a fail-over, a new replica or a load balancer in between is only seen when " +
 			"new connections are made",
 		Judge: func(e *Evidence) *Finding {
-			if e.AtLine.Last("db.max_lifetime_seconds") > 0 {
+			if e.AtLine.Last(measure.DBMaxLifetime) > 0 {
 				return nil
 			}
 			return &Finding{
-				Claim:      "Connections to the database live for ever",
+				Claim:      "Connections to the database live forever",
 				Rank:       Risk,
 				Confidence: .8,
 				Evidence:   []Fact{{What: "lifetime of a connection", Value: "none"}},
@@ -231,7 +237,7 @@ var databaseRules = []Rule{
 		Counters: []Counter{{
 			"they are closed when they have been idle for a while",
 			func(e *Evidence) (string, bool) {
-				closed := e.AtLine.PerSecond("db.closed.idle_time")
+				closed := e.AtLine.PerSecond(measure.DBClosedIdleTime)
 				return perSecond(closed), closed > 0
 			},
 		}},

@@ -15,7 +15,7 @@ var growthRules = []Rule{
 	{
 		Name:  "leak",
 		Claim: "Finished requests leave something behind",
-		Needs: []string{"target.memory.rss_bytes|profile:goroutine"},
+		Needs: []string{measure.TargetRSS + "|profile:goroutine"},
 		Threshold: "over 200 threads, descriptors or connections more than at the same load " +
 			"before, over 500 goroutines more than at half of the line, or memory that grows " +
 			"with each request in step after step",
@@ -72,12 +72,13 @@ func (e *Evidence) growth() *grown {
 	if e.Before == nil || e.After == nil {
 		return nil
 	}
-	kept := max(e.After.Last(clientsOpen)-e.Before.Mean(clientsOpen), 0)
+	kept := max(e.After.Last(measure.ListenerEstablished)-
+		e.Before.Mean(measure.ListenerEstablished), 0)
 	served := e.served(e.Before, e.After)
 	for _, c := range []struct{ what, name string }{
-		{"threads", "target.threads"},
-		{"connections to others", "target.outgoing.established"},
-		{"connections that the other side has closed", "target.outgoing.close_wait"},
+		{"threads", measure.TargetThreads},
+		{"connections to others", measure.TargetOutgoingEstablished},
+		{"connections that the other side has closed", measure.TargetOutgoingCloseWait},
 		{"descriptors", measure.TargetDescriptors},
 	} {
 		if !e.Before.Has(c.name) || !e.After.Has(c.name) {
@@ -85,7 +86,7 @@ func (e *Evidence) growth() *grown {
 		}
 		before, after := e.Before.Mean(c.name), e.After.Last(c.name)
 		// A connection that clients keep has a descriptor, and in some servers a thread.
-		if c.name == measure.TargetDescriptors || c.name == "target.threads" {
+		if c.name == measure.TargetDescriptors || c.name == measure.TargetThreads {
 			after -= kept
 		}
 		if more := after - before; more > mostKept && more > .5*before {
@@ -94,11 +95,6 @@ func (e *Evidence) growth() *grown {
 	}
 	return e.memoryGrown(served)
 }
-
-const (
-	clientsOpen = "listener.connections.established"
-	resident    = "target.memory.rss_bytes"
-)
 
 // served is how many requests ended while the step was judged.
 func (m *Moment) served() float64 {
@@ -120,7 +116,7 @@ func (e *Evidence) served(from, to *Moment) (n float64) {
 // memoryGrown is memory that grows with the requests: in nearly all steps, the gentle last one
 // among them, by about as much for each.
 func (e *Evidence) memoryGrown(served float64) *grown {
-	before, after := e.Before.Mean(resident), e.After.Last(resident)
+	before, after := e.Before.Mean(measure.TargetRSS), e.After.Last(measure.TargetRSS)
 	if after-before < mostBytes || after < 1.3*before ||
 		(after-before)/max(served, 1) < fewestBytes {
 		return nil
@@ -130,7 +126,7 @@ func (e *Evidence) memoryGrown(served float64) *grown {
 	for i := range e.Run.Steps {
 		s := &e.Run.Steps[i]
 		m := &Moment{Step: s, near: true}
-		all, from, to := m.values(resident)
+		all, from, to := m.values(measure.TargetRSS)
 		if s.Plan.Number < e.Before.Step.Plan.Number || len(all) < 2 || to <= from {
 			continue
 		}
@@ -148,7 +144,7 @@ func (e *Evidence) memoryGrown(served float64) *grown {
 	if typical < fewestBytes || (after-before)/max(served, 1) < typical/4 {
 		return nil
 	}
-	return &grown{"memory", resident, before, after, typical, size, nil}
+	return &grown{"memory", measure.TargetRSS, before, after, typical, size, nil}
 }
 
 // goroutinesGrown are those that profiles count: at half of the line, and at the end, when less is

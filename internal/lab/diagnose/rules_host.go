@@ -13,7 +13,7 @@ var hostRules = []Rule{
 		Name:      "generator-limit",
 		Claim:     "The generator was the limit, and not the service",
 		Threshold: "steps near the line are INVALID, and there is no line",
-		Reason:    "what the generator cannot offer says nothing of the service",
+		Reason:    "what the generator cannot offer says nothing about the service",
 		Judge: func(e *Evidence) *Finding {
 			if e.Run.Result == nil || e.Run.Result.Line.Found {
 				return nil
@@ -61,11 +61,11 @@ var hostRules = []Rule{
 	{
 		Name:      "swapping",
 		Claim:     "The machine swaps",
-		Needs:     []string{"host.swap.in_bytes"},
+		Needs:     []string{measure.HostSwapIn},
 		Threshold: "over 1 MB a second swapped in",
 		Reason:    "each page is a wait for the disk in the middle of a request",
 		Judge: func(e *Evidence) *Finding {
-			in := e.AtLine.PerSecond("host.swap.in_bytes")
+			in := e.AtLine.PerSecond(measure.HostSwapIn)
 			if in <= 1<<20 {
 				return nil
 			}
@@ -78,7 +78,7 @@ var hostRules = []Rule{
 					{What: "swapped in at the line", Value: size(in) + " a second"},
 					{
 						What:  "memory that was available",
-						Value: size(e.AtLine.Mean("host.memory.available_bytes")),
+						Value: size(e.AtLine.Mean(measure.HostMemoryAvailable)),
 					},
 				},
 				Gain: e.gain(cure{}),
@@ -99,30 +99,30 @@ var hostRules = []Rule{
 	{
 		Name:      "major-faults",
 		Claim:     "The service waits for pages from disk",
-		Needs:     []string{"target.faults.major"},
+		Needs:     []string{measure.TargetMajorFaults},
 		Threshold: "over 100 major faults a second",
 		Reason: "each is a wait for the disk that the program does not know of; " +
 			"a service at rest has none",
 		Judge: func(e *Evidence) *Finding {
-			faults := e.AtLine.PerSecond("target.faults.major")
+			faults := e.AtLine.PerSecond(measure.TargetMajorFaults)
 			if faults <= 100 {
 				return nil
 			}
 			return &Finding{
 				Claim: fmt.Sprintf("The service waits for pages from disk: "+
 					"%s major faults a second, %s for each request",
-					number(faults), number(e.AtLine.PerRequest("target.faults.major"))),
+					number(faults), number(e.AtLine.PerRequest(measure.TargetMajorFaults))),
 				Confidence: .9,
 				Rank:       Binding,
 				Evidence: []Fact{
 					{What: "major faults at the line", Value: perSecond(faults)},
 					{
 						What:  "memory that was available",
-						Value: size(e.AtLine.Mean("host.memory.available_bytes")),
+						Value: size(e.AtLine.Mean(measure.HostMemoryAvailable)),
 					},
 					{
 						What:  "read from disks",
-						Value: size(e.AtLine.PerSecond("host.disk.read_bytes")) + " a second",
+						Value: size(e.AtLine.PerSecond(measure.HostDiskRead)) + " a second",
 					},
 				},
 				Gain: e.gain(cure{
@@ -148,7 +148,7 @@ const faultCost = 32e-6
 // system is the share of the target's processor time at the line that the kernel spent for it.
 func (e *Evidence) system() float64 {
 	return min(
-		e.AtLine.PerSecond("target.cpu.system_seconds")/
+		e.AtLine.PerSecond(measure.TargetCPUSystem)/
 			max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9),
 		1,
 	)

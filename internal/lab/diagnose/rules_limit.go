@@ -12,17 +12,17 @@ var limitRules = []Rule{
 	{
 		Name:      "cgroup-throttled",
 		Claim:     "The cgroup's quota stops the service",
-		Needs:     []string{"target.cgroup.throttled_periods", "target.cgroup.cpu_quota_cores"},
+		Needs:     []string{measure.TargetCgroupThrottledPeriods, measure.TargetCgroupCPUQuota},
 		Threshold: "throttled in over 10 % of the periods",
 		Reason: "a period is 100 ms: what is throttled stands still for most of one, " +
 			"which is a percentile of its own",
 		Judge: func(e *Evidence) *Finding {
-			share := e.AtLine.Grown("target.cgroup.throttled_periods") /
-				max(e.AtLine.Grown("target.cgroup.periods"), 1)
+			share := e.AtLine.Grown(measure.TargetCgroupThrottledPeriods) /
+				max(e.AtLine.Grown(measure.TargetCgroupPeriods), 1)
 			if share <= .1 {
 				return nil
 			}
-			quota := e.AtLine.Last("target.cgroup.cpu_quota_cores")
+			quota := e.AtLine.Last(measure.TargetCgroupCPUQuota)
 			cores := e.pinned(e.AtLine.Last(measure.HostCores))
 			return &Finding{
 				Claim: fmt.Sprintf("The cgroup's quota of %s cores stops the service in "+
@@ -33,13 +33,13 @@ var limitRules = []Rule{
 					{What: "periods throttled at the line", Value: percent(share)},
 					{
 						What: "time throttled",
-						Value: span(e.AtLine.PerSecond("target.cgroup.throttled_seconds")) +
+						Value: span(e.AtLine.PerSecond(measure.TargetCgroupThrottled)) +
 							" a second",
 					},
 					{What: "quota", Value: number(quota) + " cores of " + number(cores)},
 					{
 						What:  "goroutines run on",
-						Value: number(e.AtLine.Last("go.gomaxprocs")) + " threads (GOMAXPROCS)",
+						Value: number(e.AtLine.Last(measure.GoMaxProcs)) + " threads (GOMAXPROCS)",
 					},
 				},
 				Advice: []Action{{
@@ -55,7 +55,7 @@ var limitRules = []Rule{
 			"it used little of its quota, so that only bursts were stopped",
 			func(e *Evidence) (string, bool) {
 				share := e.AtLine.PerSecond(measure.TargetCPU) /
-					max(e.AtLine.Last("target.cgroup.cpu_quota_cores"), 1e-9)
+					max(e.AtLine.Last(measure.TargetCgroupCPUQuota), 1e-9)
 				return percent(share) + " of the quota used at the line",
 					e.AtLine.Has(measure.TargetCPU) && share < .3
 			},
@@ -64,14 +64,14 @@ var limitRules = []Rule{
 	{
 		Name:  "gomaxprocs-high",
 		Claim: "GOMAXPROCS is above the quota",
-		Needs: []string{"go.gomaxprocs", "target.cgroup.cpu_quota_cores"},
+		Needs: []string{measure.GoMaxProcs, measure.TargetCgroupCPUQuota},
 		Threshold: "GOMAXPROCS is twice the quota or more, and over 2, which is the least that " +
 			"Go sets by itself",
 		Reason: "threads use the quota up together early in a period, and all stand still for " +
 			"the rest of it; since Go 1.25 the default follows the quota",
 		Judge: func(e *Evidence) *Finding {
-			threads := e.AtLine.Last("go.gomaxprocs")
-			quota := e.AtLine.Last("target.cgroup.cpu_quota_cores")
+			threads := e.AtLine.Last(measure.GoMaxProcs)
+			quota := e.AtLine.Last(measure.TargetCgroupCPUQuota)
 			if threads <= 2 || threads < 2*math.Ceil(quota) {
 				return nil
 			}
@@ -95,7 +95,7 @@ var limitRules = []Rule{
 		Counters: []Counter{{
 			"the quota never stopped the process",
 			func(e *Evidence) (string, bool) {
-				throttled := e.AtLine.PerSecond("target.cgroup.throttled_seconds")
+				throttled := e.AtLine.PerSecond(measure.TargetCgroupThrottled)
 				return span(throttled) + " a second", throttled == 0
 			},
 		}},
@@ -107,12 +107,12 @@ var limitRules = []Rule{
 	},
 	{
 		Name:      "gomaxprocs-low",
-		Claim:     "GOMAXPROCS is below the processors there are",
-		Needs:     []string{"go.gomaxprocs", measure.TargetCPU},
+		Claim:     "GOMAXPROCS is below the number of processors",
+		Needs:     []string{measure.GoMaxProcs, measure.TargetCPU},
 		Threshold: "over 80 % of its threads' time is used, and there are more cores",
 		Reason:    "requests wait for a thread at that use while cores are idle",
 		Judge: func(e *Evidence) *Finding {
-			threads := e.AtLine.Last("go.gomaxprocs")
+			threads := e.AtLine.Last(measure.GoMaxProcs)
 			cores := e.granted(e.AtLine.Last(measure.HostCores))
 			if threads >= math.Floor(cores) || e.busy(targetProcessor) < saturated {
 				return nil
@@ -145,13 +145,13 @@ var limitRules = []Rule{
 	{
 		Name:      "numa-spread",
 		Claim:     "The service is spread over NUMA nodes",
-		Needs:     []string{"host.numa_nodes", "go.gomaxprocs"},
+		Needs:     []string{measure.HostNUMANodes, measure.GoMaxProcs},
 		Threshold: "several nodes, and more threads than one has cores",
-		Reason: "memory of another node is half as fast again, and the garbage collector " +
-			"touches all of it",
+		Reason: "an access to another node's memory takes half as long again, and the " +
+			"garbage collector touches all of it",
 		Judge: func(e *Evidence) *Finding {
-			nodes := e.AtLine.Last("host.numa_nodes")
-			threads := e.AtLine.Last("go.gomaxprocs")
+			nodes := e.AtLine.Last(measure.HostNUMANodes)
+			threads := e.AtLine.Last(measure.GoMaxProcs)
 			cores := e.AtLine.Last(measure.HostCores)
 			if nodes < 2 || threads <= cores/nodes {
 				return nil
@@ -178,7 +178,7 @@ var limitRules = []Rule{
 			"it needs no more processors than one node has",
 			func(e *Evidence) (string, bool) {
 				used := e.AtLine.PerSecond(measure.TargetCPU)
-				node := e.AtLine.Last(measure.HostCores) / max(e.AtLine.Last("host.numa_nodes"), 1)
+				node := e.AtLine.Last(measure.HostCores) / max(e.AtLine.Last(measure.HostNUMANodes), 1)
 				return number(used) + " of " + number(node), used < node
 			},
 		}},
@@ -190,12 +190,13 @@ var limitRules = []Rule{
 	{
 		Name:      "descriptors-near-limit",
 		Claim:     "The service is about to run out of descriptors",
-		Needs:     []string{descriptorsMost, "target.descriptors_limit"},
+		Needs:     []string{measure.TargetDescriptorsMost, measure.TargetDescriptorsLimit},
 		Threshold: "over 80 % of the limit",
 		Reason:    "at the limit accept fails, and connections to others and files with it",
 		Judge: func(e *Evidence) *Finding {
-			limit := e.AtLine.Last("target.descriptors_limit")
-			used := max(e.AtLine.Max(descriptorsMost), e.Over.Max(descriptorsMost))
+			limit := e.AtLine.Last(measure.TargetDescriptorsLimit)
+			used := max(e.AtLine.Max(measure.TargetDescriptorsMost),
+				e.Over.Max(measure.TargetDescriptorsMost))
 			if limit == 0 || used/limit < .8 {
 				return nil
 			}
@@ -227,19 +228,21 @@ var limitRules = []Rule{
 			return f
 		},
 		Counters: []Counter{{
-			steadily, func(e *Evidence) (string, bool) { return e.steady(descriptorsMost) },
+			steadily, func(e *Evidence) (string, bool) {
+				return e.steady(measure.TargetDescriptorsMost)
+			},
 		}},
 	},
 	{
 		Name:      "conntrack-near-full",
 		Claim:     "The table of tracked connections is nearly full",
-		Needs:     []string{"host.conntrack.entries", "host.conntrack.limit"},
+		Needs:     []string{measure.HostConntrackEntries, measure.HostConntrackLimit},
 		Threshold: "over 80 % of nf_conntrack_max",
 		Reason:    "when it is full the kernel drops new connections without telling either side",
 		Judge: func(e *Evidence) *Finding {
-			limit := e.AtLine.Last("host.conntrack.limit")
-			used := max(e.AtLine.Max("host.conntrack.entries"),
-				e.Over.Max("host.conntrack.entries"))
+			limit := e.AtLine.Last(measure.HostConntrackLimit)
+			used := max(e.AtLine.Max(measure.HostConntrackEntries),
+				e.Over.Max(measure.HostConntrackEntries))
 			if limit == 0 || used/limit < .8 {
 				return nil
 			}
@@ -261,7 +264,7 @@ var limitRules = []Rule{
 			}
 		},
 		Counters: []Counter{{steadily, func(e *Evidence) (string, bool) {
-			return e.steady("host.conntrack.entries")
+			return e.steady(measure.HostConntrackEntries)
 		}}},
 	},
 }
@@ -275,9 +278,6 @@ func (e *Evidence) steady(name string) (value string, is bool) {
 	return fmt.Sprintf("%s at half of the line, %s at it or beyond", number(half), number(over)),
 		half > 0 && over < 1.05*half && e.Over.Failed() < .01
 }
-
-// descriptorsMost are those of the process that has the most: the limit is each process's own.
-const descriptorsMost = "target.descriptors_most"
 
 // rankOf is Binding for what sets the line, and else Risk.
 func rankOf(binding bool) Rank {

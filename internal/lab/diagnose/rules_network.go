@@ -3,6 +3,8 @@ package diagnose
 import (
 	"fmt"
 	"strings"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // networkRules are about connections: made, kept, refused, lost.
@@ -10,17 +12,17 @@ var networkRules = []Rule{
 	{
 		Name:      "accept-queue-overflow",
 		Claim:     "Connections are dropped because the service does not accept them fast enough",
-		Needs:     []string{"host.tcp.listen_overflows"},
+		Needs:     []string{measure.HostTCPListenOverflows},
 		Threshold: "over 1 overflow a second",
 		Reason: "the client of each sends its SYN again after a second: " +
 			"its request takes that much longer",
 		Judge: func(e *Evidence) *Finding {
-			overflows := max(e.AtLine.PerSecond("host.tcp.listen_overflows"),
-				e.Over.PerSecond("host.tcp.listen_overflows"))
+			overflows := max(e.AtLine.PerSecond(measure.HostTCPListenOverflows),
+				e.Over.PerSecond(measure.HostTCPListenOverflows))
 			if overflows <= 1 {
 				return nil
 			}
-			binding := e.Over.PerSecond("host.tcp.listen_overflows") > 1 && e.idle()
+			binding := e.Over.PerSecond(measure.HostTCPListenOverflows) > 1 && e.idle()
 			return &Finding{
 				Claim: fmt.Sprintf("The accept queue overflows %s times a second: "+
 					"the service accepts connections too slowly, or its backlog is too short",
@@ -31,9 +33,9 @@ var networkRules = []Rule{
 					{What: "overflows of accept queues", Value: perSecond(overflows)},
 					{
 						What: "longest queue seen, and its limit",
-						Value: number(max(e.AtLine.Max("listener.queue"),
-							e.Over.Max("listener.queue"))) + " of " +
-							number(e.AtLine.Last("listener.queue_limit")),
+						Value: number(max(e.AtLine.Max(measure.ListenerQueue),
+							e.Over.Max(measure.ListenerQueue))) + " of " +
+							number(e.AtLine.Last(measure.ListenerQueueLimit)),
 					},
 					{
 						What:  "connections made at the line",
@@ -60,13 +62,13 @@ var networkRules = []Rule{
 	{
 		Name:      "backlog-small",
 		Claim:     "The listener's backlog is shorter than the kernel allows, and fills",
-		Needs:     []string{"listener.queue", "listener.queue_limit", "host.tcp.somaxconn"},
+		Needs:     []string{measure.ListenerQueue, measure.ListenerQueueLimit, measure.HostTCPSomaxconn},
 		Threshold: "over 80 % of a backlog that is under somaxconn",
 		Reason:    "the next burst of connections overflows it",
 		Judge: func(e *Evidence) *Finding {
-			limit := e.AtLine.Last("listener.queue_limit")
-			allowed := e.AtLine.Last("host.tcp.somaxconn")
-			longest := max(e.AtLine.Max("listener.queue"), e.Over.Max("listener.queue"))
+			limit := e.AtLine.Last(measure.ListenerQueueLimit)
+			allowed := e.AtLine.Last(measure.HostTCPSomaxconn)
+			longest := max(e.AtLine.Max(measure.ListenerQueue), e.Over.Max(measure.ListenerQueue))
 			if limit >= allowed || longest < .8*limit {
 				return nil
 			}
@@ -83,8 +85,8 @@ var networkRules = []Rule{
 			}
 		},
 		Counters: []Counter{{"it fills only for a moment", func(e *Evidence) (string, bool) {
-			mean := max(e.AtLine.Mean("listener.queue"), e.Over.Mean("listener.queue"))
-			limit := e.AtLine.Last("listener.queue_limit")
+			mean := max(e.AtLine.Mean(measure.ListenerQueue), e.Over.Mean(measure.ListenerQueue))
+			limit := e.AtLine.Last(measure.ListenerQueueLimit)
 			return number(mean) + " wait on average", mean < .1*limit
 		}}},
 		Unless: []string{"accept-queue-overflow"},
@@ -95,14 +97,14 @@ var networkRules = []Rule{
 	{
 		Name:      "ports-exhausted",
 		Claim:     "The local ports towards one destination run out",
-		Needs:     []string{"host.tcp.ports", "host.tcp.ports_used"},
+		Needs:     []string{measure.HostTCPPorts, measure.HostTCPPortsUsed},
 		Threshold: "over 80 % of the range towards one destination",
 		Reason: "when none is left connecting fails at once; each connection that is over " +
 			"holds its port for a minute",
 		Judge: func(e *Evidence) *Finding {
-			used := max(e.Half.Max("host.tcp.ports_used"), e.AtLine.Max("host.tcp.ports_used"),
-				e.Over.Max("host.tcp.ports_used"))
-			ports := e.AtLine.Last("host.tcp.ports")
+			used := max(e.Half.Max(measure.HostTCPPortsUsed), e.AtLine.Max(measure.HostTCPPortsUsed),
+				e.Over.Max(measure.HostTCPPortsUsed))
+			ports := e.AtLine.Last(measure.HostTCPPorts)
 			if ports == 0 || used/ports < .8 {
 				return nil
 			}
@@ -118,7 +120,7 @@ var networkRules = []Rule{
 					},
 					{
 						What:  "connections that wait for stray packets (TIME_WAIT)",
-						Value: number(e.AtLine.Max("host.tcp.time_wait")),
+						Value: number(e.AtLine.Max(measure.HostTCPTimeWait)),
 					},
 					{
 						What: "connections the machine opened at the line, " +
@@ -130,12 +132,12 @@ var networkRules = []Rule{
 			}
 		},
 		Counters: []Counter{{
-			"the kernel uses ports again whose connection is over (net.ipv4.tcp_tw_reuse)",
+			"the kernel reuses the ports of closed connections (net.ipv4.tcp_tw_reuse)",
 			func(e *Evidence) (string, bool) {
-				if !e.AtLine.Has("host.tcp.tw_reuse") {
+				if !e.AtLine.Has(measure.HostTCPTimeWaitReuse) {
 					return "", false
 				}
-				reuse := e.AtLine.Last("host.tcp.tw_reuse")
+				reuse := e.AtLine.Last(measure.HostTCPTimeWaitReuse)
 				return number(reuse), reuse == 1 && e.Over.Failed() < .01
 			},
 		}},
@@ -156,18 +158,19 @@ var networkRules = []Rule{
 	{
 		Name:  "time-wait-high",
 		Claim: "Closed connections pile up",
-		Needs: []string{"host.tcp.time_wait", "host.tcp.tw_reuse"},
+		Needs: []string{measure.HostTCPTimeWait, measure.HostTCPTimeWaitReuse},
 		Threshold: "over 3,000 with reuse off, or on for the loopback alone and over 3,000 ports " +
 			"taken towards one other machine",
 		Reason: "each holds a port for a minute: 28,000 ports are 470 connections a second",
 		Judge: func(e *Evidence) *Finding {
-			waiting, reuse := e.AtLine.Max("host.tcp.time_wait"), e.AtLine.Last("host.tcp.tw_reuse")
+			waiting := e.AtLine.Max(measure.HostTCPTimeWait)
+			reuse := e.AtLine.Last(measure.HostTCPTimeWaitReuse)
 			if reuse == 2 {
 				// Those that are open hold a port too, so it may be fewer.
 				waiting = min(
 					waiting,
-					e.AtLine.Max("host.tcp.ports_used_remote")-
-						e.AtLine.Mean("target.outgoing.established"),
+					e.AtLine.Max(measure.HostTCPPortsUsedRemote)-
+						e.AtLine.Mean(measure.TargetOutgoingEstablished),
 				)
 			}
 			if waiting <= 3000 || reuse == 1 {
@@ -188,7 +191,8 @@ var networkRules = []Rule{
 		Counters: []Counter{{
 			"few of them are towards any one destination",
 			func(e *Evidence) (string, bool) {
-				used, ports := e.AtLine.Max("host.tcp.ports_used"), e.AtLine.Last("host.tcp.ports")
+				used := e.AtLine.Max(measure.HostTCPPortsUsed)
+				ports := e.AtLine.Last(measure.HostTCPPorts)
 				return fmt.Sprintf("at most %s of %s ports", number(used), number(ports)),
 					ports > 0 && used < .1*ports
 			},
@@ -203,7 +207,7 @@ var networkRules = []Rule{
 	{
 		Name:      "client-connections-closed",
 		Claim:     "The service closes its clients' connections",
-		Needs:     []string{"listener.connections.time_wait"},
+		Needs:     []string{measure.ListenerTimeWait},
 		Threshold: "under 10 requests for each connection, and the service closes first",
 		Reason: "each connection costs the service as much processor time as several small " +
 			"requests, with TLS hundreds",
@@ -256,7 +260,7 @@ var networkRules = []Rule{
 	{
 		Name:      "upstream-connections-not-reused",
 		Claim:     "The service opens a connection to its upstream for nearly each request",
-		Needs:     []string{"host.tcp.opened_active"},
+		Needs:     []string{measure.HostTCPOpenedActive},
 		Threshold: "over 1 connection for 5 requests",
 		Reason: "each is a round trip and a handshake before the first byte; " +
 			"kept ones cost neither",
@@ -266,8 +270,8 @@ var networkRules = []Rule{
 				return nil
 			}
 			who := "the service closes them"
-			if e.AtLine.Mean("target.outgoing.time_wait_there") >
-				e.AtLine.Mean("target.outgoing.time_wait") {
+			if e.AtLine.Mean(measure.TargetOutgoingTimeWaitThere) >
+				e.AtLine.Mean(measure.TargetOutgoingTimeWait) {
 				who = "the upstream closes them"
 			}
 			return &Finding{
@@ -283,11 +287,11 @@ var networkRules = []Rule{
 					},
 					{
 						What:  "connections that the service closed first",
-						Value: number(e.AtLine.Mean("target.outgoing.time_wait")),
+						Value: number(e.AtLine.Mean(measure.TargetOutgoingTimeWait)),
 					},
 					{
 						What:  "and its upstreams",
-						Value: number(e.AtLine.Mean("target.outgoing.time_wait_there")),
+						Value: number(e.AtLine.Mean(measure.TargetOutgoingTimeWaitThere)),
 					},
 				},
 				Where:  e.Places[classHandshake],
@@ -296,12 +300,12 @@ var networkRules = []Rule{
 			}
 		},
 		Counters: []Counter{{"another process opens them", func(e *Evidence) (string, bool) {
-			if !e.AtLine.Has("target.outgoing.established") {
+			if !e.AtLine.Has(measure.TargetOutgoingEstablished) {
 				return "", false
 			}
-			seen := e.AtLine.Max("target.outgoing.established") +
-				e.AtLine.Max("target.outgoing.time_wait") +
-				e.AtLine.Max("target.outgoing.time_wait_there")
+			seen := e.AtLine.Max(measure.TargetOutgoingEstablished) +
+				e.AtLine.Max(measure.TargetOutgoingTimeWait) +
+				e.AtLine.Max(measure.TargetOutgoingTimeWaitThere)
 			return number(seen) + " were seen to be the service's", seen < 1
 		}}},
 		Unless: []string{"ports-exhausted", "database-connections-churn"},
@@ -309,13 +313,13 @@ var networkRules = []Rule{
 	{
 		Name:      "retransmits",
 		Claim:     "The network loses packets",
-		Needs:     []string{"host.tcp.retransmits", "host.tcp.segments_sent"},
+		Needs:     []string{measure.HostTCPRetransmits, measure.HostTCPSegmentsSent},
 		Threshold: "over 1 % of the segments",
 		Reason: "each costs its request a timeout of at least 200 ms, " +
 			"so 1 % is a p99 of its own",
 		Judge: func(e *Evidence) *Finding {
-			again := e.AtLine.PerSecond("host.tcp.retransmits")
-			sent := e.AtLine.PerSecond("host.tcp.segments_sent")
+			again := e.AtLine.PerSecond(measure.HostTCPRetransmits)
+			sent := e.AtLine.PerSecond(measure.HostTCPSegmentsSent)
 			if sent == 0 || again/sent <= .01 || again < 5 {
 				return nil
 			}
@@ -330,8 +334,8 @@ var networkRules = []Rule{
 					{What: "in a second", Value: number(again)},
 					{
 						What: "at half of the line",
-						Value: percent(e.Half.PerSecond("host.tcp.retransmits") /
-							max(e.Half.PerSecond("host.tcp.segments_sent"), 1)),
+						Value: percent(e.Half.PerSecond(measure.HostTCPRetransmits) /
+							max(e.Half.PerSecond(measure.HostTCPSegmentsSent), 1)),
 					},
 				},
 				Gain: e.gainIf(e.idle()),
@@ -344,20 +348,20 @@ var networkRules = []Rule{
 			{
 				"connections were refused by an accept queue, and their SYNs sent again",
 				func(e *Evidence) (string, bool) {
-					dropped := e.AtLine.PerSecond("host.tcp.listen_drops")
+					dropped := e.AtLine.PerSecond(measure.HostTCPListenDrops)
 					return perSecond(dropped),
-						dropped >= .5*e.AtLine.PerSecond("host.tcp.retransmits")
+						dropped >= .5*e.AtLine.PerSecond(measure.HostTCPRetransmits)
 				},
 			},
 			{
-				"they are SYNs: connections are slow to be made, as where a port is used again " +
-					"whose last connection the other end still remembers",
+				"they are SYNs: connections are slow to open, as when the other end still " +
+					"remembers the last connection of a port that is reused",
 				func(e *Evidence) (string, bool) {
-					if !e.AtLine.Has("host.tcp.syn_retransmits") {
+					if !e.AtLine.Has(measure.HostTCPSYNRetransmits) {
 						return "", false
 					}
-					syns := e.AtLine.PerSecond("host.tcp.syn_retransmits")
-					return perSecond(syns), syns >= .5*e.AtLine.PerSecond("host.tcp.retransmits")
+					syns := e.AtLine.PerSecond(measure.HostTCPSYNRetransmits)
+					return perSecond(syns), syns >= .5*e.AtLine.PerSecond(measure.HostTCPRetransmits)
 				},
 			},
 		},
@@ -388,7 +392,7 @@ func (m *Moment) connections() float64 {
 // in a network namespace of its own is counted there, where the generator opens none: then far
 // fewer are counted than it made.
 func (m *Moment) opened() float64 {
-	counted, generators := m.PerSecond("host.tcp.opened_active"), m.connections()
+	counted, generators := m.PerSecond(measure.HostTCPOpenedActive), m.connections()
 	if counted < generators/2 {
 		return counted
 	}
@@ -398,8 +402,8 @@ func (m *Moment) opened() float64 {
 // closers are the connections that the service closed first and those that its clients did, as far
 // as they are remembered at the line.
 func (e *Evidence) closers() (service, clients float64) {
-	return e.AtLine.Mean("listener.connections.time_wait"),
-		e.AtLine.Mean("listener.clients.time_wait")
+	return e.AtLine.Mean(measure.ListenerTimeWait),
+		e.AtLine.Mean(measure.ListenerClientTimeWait)
 }
 
 // connectionShare is the share of the target's processor time that goes into making connections:

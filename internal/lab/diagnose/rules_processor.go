@@ -14,8 +14,8 @@ import (
 // stacks; see classOf.
 var processorRules = []Rule{
 	costly("logging-hot", classLogging, .25, "Logging takes %s of the processor time",
-		"a line of log costs some microseconds: a quarter of the processor is more than a "+
-			"service should say of itself",
+		"a line of log costs some microseconds: a quarter of the processor time is more than "+
+			"logs should cost",
 		Action{
 			Text: "log less on the path of a request: one line, sampled where there are many, " +
 				"no source position, no attributes that are made when nobody reads them " +
@@ -29,7 +29,7 @@ var processorRules = []Rule{
 				"leave out fields that nobody reads; stream with json.Encoder into a pooled buffer",
 		}),
 	costly("reflection-hot", classReflection, .25, "Reflection takes %s of the processor time",
-		"a field reached by reflection costs tens of times what the compiler's access does",
+		"access to a field by reflection costs tens of times as much as compiled access",
 		Action{
 			Text: "write the copy or the check by hand, or generate it; " +
 				"or look at each type once and keep what was found",
@@ -53,7 +53,7 @@ var processorRules = []Rule{
 	{
 		Name:      "gc-heavy",
 		Claim:     "Garbage collection takes much of the processor time",
-		Needs:     []string{"profile:cpu|go.gc.cpu_seconds", measure.TargetCPU},
+		Needs:     []string{"profile:cpu|" + measure.GoGCCPU, measure.TargetCPU},
 		Threshold: "over 20 % of the target's processor time",
 		Reason:    "with GOGC=100 a service with moderate garbage spends 5 to 15 %",
 		Judge:     judgeCollector,
@@ -62,13 +62,13 @@ var processorRules = []Rule{
 	{
 		Name:      "gc-pauses",
 		Claim:     "The collector stops the service for long",
-		Needs:     []string{"go.gc.pause.p50_seconds", "go.gc.pause.p95_seconds"},
+		Needs:     []string{measure.GoGCPauseP50, measure.GoGCPauseP95},
 		Threshold: "median over 5 ms, or 95th percentile over 20 ms",
 		Reason: "Go's pauses are well under a millisecond: " +
 			"such ones are the tail that clients see",
 		Judge: func(e *Evidence) *Finding {
-			p50 := e.AtLine.Median("go.gc.pause.p50_seconds")
-			p95 := e.AtLine.Median("go.gc.pause.p95_seconds")
+			p50 := e.AtLine.Median(measure.GoGCPauseP50)
+			p95 := e.AtLine.Median(measure.GoGCPauseP95)
 			if p50 <= 5e-3 && p95 <= 20e-3 {
 				return nil
 			}
@@ -82,9 +82,9 @@ var processorRules = []Rule{
 					{What: "95th percentile", Value: span(p95)},
 					{
 						What:  "at half of the line",
-						Value: span(e.Half.Median("go.gc.pause.p50_seconds")),
+						Value: span(e.Half.Median(measure.GoGCPauseP50)),
 					},
-					{What: "goroutines", Value: number(e.AtLine.Mean("go.goroutines"))},
+					{What: "goroutines", Value: number(e.AtLine.Mean(measure.GoGoroutines))},
 				},
 				Gain: Gain{
 					Factor: 1.1,
@@ -98,7 +98,7 @@ var processorRules = []Rule{
 			{
 				"the cgroup's quota stopped the process, its pauses with it",
 				func(e *Evidence) (string, bool) {
-					throttled := e.AtLine.PerSecond("target.cgroup.throttled_seconds")
+					throttled := e.AtLine.PerSecond(measure.TargetCgroupThrottled)
 					return span(throttled) + " a second", throttled > .01
 				},
 			},
@@ -340,7 +340,7 @@ func judgeCollector(e *Evidence) *Finding {
 		if !e.processorBound() {
 			return nil
 		}
-		share = e.AtLine.PerSecond("go.gc.cpu_seconds") /
+		share = e.AtLine.PerSecond(measure.GoGCCPU) /
 			max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9)
 	}
 	if share <= collectorMuch {
@@ -353,8 +353,8 @@ func judgeCollector(e *Evidence) *Finding {
 		saved = share * (1 - now/want)
 	}
 	set := "100, unless it is set"
-	if e.AtLine.Has("go.gogc_percent") {
-		if set = number(e.AtLine.Last("go.gogc_percent")); e.AtLine.Last("go.gogc_percent") < 0 {
+	if e.AtLine.Has(measure.GoGCPercent) {
+		if set = number(e.AtLine.Last(measure.GoGCPercent)); e.AtLine.Last(measure.GoGCPercent) < 0 {
 			set = "off"
 		}
 	}
@@ -369,16 +369,16 @@ func judgeCollector(e *Evidence) *Finding {
 				What:  "garbage collection, at the line",
 				Value: percent(share) + " of the processor time",
 			},
-			{What: "collections", Value: perSecond(e.AtLine.PerSecond("go.gc.cycles"))},
+			{What: "collections", Value: perSecond(e.AtLine.PerSecond(measure.GoGCCycles))},
 			{
 				What: "allocated",
-				Value: size(e.AtLine.PerSecond("go.allocated_bytes")) + " a second, " +
-					size(e.AtLine.PerRequest("go.allocated_bytes")) + " a request",
+				Value: size(e.AtLine.PerSecond(measure.GoAllocatedBytes)) + " a second, " +
+					size(e.AtLine.PerRequest(measure.GoAllocatedBytes)) + " a request",
 			},
 			{
 				What: "alive, and the goal of the next collection",
-				Value: size(e.AtLine.Mean("go.heap.live_bytes")) + ", " +
-					size(e.AtLine.Mean("go.heap.goal_bytes")),
+				Value: size(e.AtLine.Mean(measure.GoHeapLive)) + ", " +
+					size(e.AtLine.Mean(measure.GoHeapGoal)),
 			},
 			{What: "GOGC", Value: set},
 		},
@@ -387,7 +387,7 @@ func judgeCollector(e *Evidence) *Finding {
 	if limited {
 		f.Evidence = append(f.Evidence, Fact{
 			What:  "GOMEMLIMIT, which brings collections sooner than GOGC would",
-			Value: size(e.AtLine.Last("go.memory_limit_bytes")),
+			Value: size(e.AtLine.Last(measure.GoMemoryLimit)),
 		})
 	}
 	if want > now*1.2 {
@@ -409,7 +409,7 @@ func (e *Evidence) wanted(now, share float64) float64 {
 		return now
 	}
 	want := min(now*share/collectorFair, gogcMost)
-	live := e.AtLine.Mean("go.heap.live_bytes")
+	live := e.AtLine.Mean(measure.GoHeapLive)
 	if memory, _ := e.memory(); live > 0 && memory > 0 {
 		want = min(want, 100*(heapShare*memory/live-1))
 	}
@@ -427,7 +427,7 @@ func (e *Evidence) collectLessOften(gogc, share float64, limited bool) Action {
 		a = Action{
 			fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before "+
 				"each collection, and collection takes about %s", gogc,
-				size(e.AtLine.Mean("go.heap.live_bytes")*(1+gogc/100)), percent(share)),
+				size(e.AtLine.Mean(measure.GoHeapLive)*(1+gogc/100)), percent(share)),
 			fmt.Sprintf("GOGC=%.0f", gogc),
 		}
 	}
@@ -444,11 +444,11 @@ func (e *Evidence) collectLessOften(gogc, share float64, limited bool) Action {
 // sooner what the heap's goal comes to; 0 where it is off and the goal is not known.
 func (e *Evidence) gogc() (percent float64, limited bool) {
 	percent = gogcDefault
-	if e.AtLine.Has("go.gogc_percent") {
-		percent = e.AtLine.Last("go.gogc_percent")
+	if e.AtLine.Has(measure.GoGCPercent) {
+		percent = e.AtLine.Last(measure.GoGCPercent)
 	}
-	live, goal := e.AtLine.Mean("go.heap.live_bytes"), e.AtLine.Mean("go.heap.goal_bytes")
-	if live > 0 && goal > live && e.AtLine.Has("go.memory_limit_bytes") {
+	live, goal := e.AtLine.Mean(measure.GoHeapLive), e.AtLine.Mean(measure.GoHeapGoal)
+	if live > 0 && goal > live && e.AtLine.Has(measure.GoMemoryLimit) {
 		if inForce := 100 * (goal/live - 1); percent < 0 || inForce < .8*percent {
 			return inForce, true
 		}
@@ -458,11 +458,11 @@ func (e *Evidence) gogc() (percent float64, limited bool) {
 
 // memory is what the target may use, in bytes, and by what; 0 where that is not known.
 func (e *Evidence) memory() (bytes float64, of string) {
-	if limit := e.AtLine.Last("target.cgroup.memory_limit_bytes"); limit > 0 {
+	if limit := e.AtLine.Last(measure.TargetCgroupMemoryLimit); limit > 0 {
 		return limit, "the cgroup's limit"
 	}
-	if free := e.AtLine.Last("host.memory.available_bytes"); free > 0 {
-		return free + e.AtLine.Last("target.memory.rss_bytes"), "what is free, and what it has"
+	if free := e.AtLine.Last(measure.HostMemoryAvailable); free > 0 {
+		return free + e.AtLine.Last(measure.TargetRSS), "what is free, and what it has"
 	}
 	return 0, ""
 }

@@ -13,12 +13,12 @@ var runtimeRules = []Rule{
 	{
 		Name:      "lock-contention",
 		Claim:     "Requests wait for a lock",
-		Needs:     []string{"profile:mutex|go.mutex.wait_seconds"},
+		Needs:     []string{"profile:mutex|" + measure.GoMutexWait},
 		Threshold: "over a quarter of the time that requests take",
 		Reason: "the seconds that goroutines wait in a second are how many wait at any moment " +
 			"(Little's law); compared with the requests inside",
 		Judge: func(e *Evidence) *Finding {
-			waiting := e.AtLine.PerSecond("go.mutex.wait_seconds")
+			waiting := e.AtLine.PerSecond(measure.GoMutexWait)
 			var where []profile.Place
 			if p := e.AtLine.Profile("mutex"); p != nil {
 				waiting = max(waiting, p.Total(profile.Delay))
@@ -50,7 +50,7 @@ var runtimeRules = []Rule{
 			if b := e.AtLine.Profile("block"); b != nil {
 				for _, at := range b.Top(profile.Delay, lockWaiter, 2) {
 					f.Evidence = append(f.Evidence, Fact{
-						What:  "who waits",
+						What:  "waiting function",
 						Value: fmt.Sprintf("%s (%s:%d)", at.Function, at.File, at.Line),
 					})
 				}
@@ -73,13 +73,13 @@ var runtimeRules = []Rule{
 	{
 		Name:      "goroutine-leak",
 		Claim:     "Goroutines stay behind",
-		Needs:     []string{"go.goroutines"},
+		Needs:     []string{measure.GoGoroutines},
 		Threshold: "over 1,000, and more than 5 a minute more than at the same load before",
 		Reason: "what is left at the same load after everything else never ends; " +
 			"memory and the collector's work grow with it until the process is killed",
 		Judge: judgeLeak,
 		Counters: []Counter{{"they become fewer again", func(e *Evidence) (string, bool) {
-			all, _, _ := e.After.values("go.goroutines")
+			all, _, _ := e.After.values(measure.GoGoroutines)
 			return fmt.Sprintf("%s at the beginning of the last step, %s at its end",
 				number(all[0]), number(all[len(all)-1])), all[len(all)-1] < .9*all[0]
 		}}},
@@ -100,14 +100,14 @@ var runtimeRules = []Rule{
 	{
 		Name:  "context-not-passed",
 		Claim: "Work goes on for clients that have left",
-		Needs: []string{"listener.connections.close_wait"},
+		Needs: []string{measure.ListenerCloseWait},
 		Threshold: "over 5 connections, and over 5 % of them, whose client has left while the " +
 			"service still works for it",
-		Reason: "under overload clients give up and come again: what is done for those who left " +
-			"is lost to those who wait",
+		Reason: "under overload clients give up and try again: work for clients that have " +
+			"left is lost to those that wait",
 		Judge: func(e *Evidence) *Finding {
-			left := e.Over.Mean("listener.connections.close_wait")
-			all := left + e.Over.Mean("listener.connections.established")
+			left := e.Over.Mean(measure.ListenerCloseWait)
+			all := left + e.Over.Mean(measure.ListenerEstablished)
 			if left <= 5 || left/max(all, 1) <= .05 {
 				return nil
 			}
@@ -168,12 +168,12 @@ var runtimeRules = []Rule{
 	{
 		Name:      "scheduler-latency",
 		Claim:     "Goroutines that could run wait for a thread",
-		Needs:     []string{schedulerLatency, measure.TargetCPU},
+		Needs:     []string{measure.GoSchedLatencyP99, measure.TargetCPU},
 		Threshold: "99th percentile over 10 ms while processors are idle on average",
 		Reason: "with a thread free a goroutine runs within microseconds: " +
 			"such waits come from bursts of others that run at once",
 		Judge: func(e *Evidence) *Finding {
-			p99 := e.AtLine.Median(schedulerLatency)
+			p99 := e.AtLine.Median(measure.GoSchedLatencyP99)
 			if p99 <= longWait {
 				return nil
 			}
@@ -190,12 +190,12 @@ var runtimeRules = []Rule{
 							"as near as the page's buckets tell",
 						Value: span(p99),
 					},
-					{What: "at half of the line", Value: span(e.Half.Median(schedulerLatency))},
+					{What: "at half of the line", Value: span(e.Half.Median(measure.GoSchedLatencyP99))},
 					{
 						What:  "use of the processors that it may use",
 						Value: percent(e.busy(targetProcessor)),
 					},
-					{What: "goroutines", Value: number(e.AtLine.Mean("go.goroutines"))},
+					{What: "goroutines", Value: number(e.AtLine.Mean(measure.GoGoroutines))},
 				},
 				Gain: e.gain(cure{}),
 			}
@@ -205,13 +205,13 @@ var runtimeRules = []Rule{
 			{
 				"half of the load does not have it: it comes with the load, as in any queue",
 				func(e *Evidence) (string, bool) {
-					half := e.Half.Median(schedulerLatency)
+					half := e.Half.Median(measure.GoSchedLatencyP99)
 					return span(half) + " at half of the line",
-						e.Half.Has(schedulerLatency) && half <= longWait
+						e.Half.Has(measure.GoSchedLatencyP99) && half <= longWait
 				},
 			},
 			{"the cgroup's quota stopped the process", func(e *Evidence) (string, bool) {
-				throttled := e.AtLine.PerSecond("target.cgroup.throttled_seconds")
+				throttled := e.AtLine.PerSecond(measure.TargetCgroupThrottled)
 				return span(throttled) + " a second", throttled > .01
 			}},
 			{"other processes took processors at times", func(e *Evidence) (string, bool) {
@@ -237,28 +237,25 @@ var runtimeRules = []Rule{
 	},
 }
 
-const (
-	schedulerLatency = "go.sched.latency.p99_seconds"
-	// longWait is where a bucket of the runtime's histogram ends, as Prometheus' client makes it
-	// coarser; the next one goes up to 117 ms.
-	longWait = 10.5e-3
-)
+// longWait is where a bucket of the runtime's histogram ends, as Prometheus' client makes it
+// coarser; the next one goes up to 117 ms.
+const longWait = 10.5e-3
 
 // judgeLeak compares the goroutines after everything with those at the same load before it.
 func judgeLeak(e *Evidence) *Finding {
 	if e.Before == nil || e.After == nil {
 		return nil
 	}
-	before, after := e.Before.Mean("go.goroutines"), e.After.Last("go.goroutines")
+	before, after := e.Before.Mean(measure.GoGoroutines), e.After.Last(measure.GoGoroutines)
 	// A server has a goroutine for each connection that clients keep, and the overload may have
 	// made more of these: they are not a leak.
 	kept := max(
-		e.After.Last("listener.connections.established")-
-			e.Before.Mean("listener.connections.established"),
+		e.After.Last(measure.ListenerEstablished)-
+			e.Before.Mean(measure.ListenerEstablished),
 		0,
 	)
 	minutes := e.After.Step.Began.Sub(e.Before.Step.Began).Minutes()
-	if !e.Before.Has("go.goroutines") || after-kept <= 1000 || minutes <= 0 ||
+	if !e.Before.Has(measure.GoGoroutines) || after-kept <= 1000 || minutes <= 0 ||
 		(after-kept-before)/minutes <= 5 {
 		return nil
 	}

@@ -49,16 +49,13 @@ var kernelEvents = []struct {
 	name, what string
 	request    bool // it is told for each request, and not for a second
 }{
-	{"bpf.offcpu.runnable_seconds", "its threads could run and waited for a processor", true},
-	{"bpf.offcpu.waiting_seconds", "its threads waited for something else", true},
-	{"perf.context_switches", "its threads left a processor", true},
-	{"perf.cpu_migrations", "its threads were moved to another processor", true},
-	{"perf.branch_misses", "branches guessed wrong", true},
-	{"bpf.retransmits", "segments sent again in its network namespace", false},
+	{measure.BPFOffCPURunnable, "its threads could run and waited for a processor", true},
+	{measure.BPFOffCPUWaiting, "its threads waited for something else", true},
+	{measure.PerfContextSwitches, "its threads left a processor", true},
+	{measure.PerfMigrations, "its threads were moved to another processor", true},
+	{measure.PerfBranchMisses, "branches guessed wrong", true},
+	{measure.BPFRetransmits, "segments sent again in its network namespace", false},
 }
-
-// retransmitsOf begins the names of the connections that sent segments again.
-const retransmitsOf = "bpf.retransmits.of."
 
 // kernel is what the kernel counted for the target at the line, with what it was at half of it;
 // empty when it was not asked to.
@@ -85,18 +82,19 @@ func (e *Evidence) kernel() (all []Fact) {
 			return perSecond(m.PerSecond(v.name))
 		})
 	}
-	if e.AtLine.PerSecond("perf.cycles") > 0 {
-		tell("instructions for each cycle", "perf.cycles", func(m *Moment) string {
-			return number(m.PerSecond("perf.instructions") / max(m.PerSecond("perf.cycles"), 1))
+	if e.AtLine.PerSecond(measure.PerfCycles) > 0 {
+		tell("instructions for each cycle", measure.PerfCycles, func(m *Moment) string {
+			return number(m.PerSecond(measure.PerfInstructions) /
+				max(m.PerSecond(measure.PerfCycles), 1))
 		})
 	}
-	if e.AtLine.PerSecond("perf.cache_references") > 0 {
+	if e.AtLine.PerSecond(measure.PerfCacheReferences) > 0 {
 		tell(
 			"accesses to the last cache that missed it",
-			"perf.cache_references",
+			measure.PerfCacheReferences,
 			func(m *Moment) string {
-				return percent(m.PerSecond("perf.cache_misses") /
-					max(m.PerSecond("perf.cache_references"), 1))
+				return percent(m.PerSecond(measure.PerfCacheMisses) /
+					max(m.PerSecond(measure.PerfCacheReferences), 1))
 			},
 		)
 	}
@@ -112,7 +110,7 @@ func (e *Evidence) lossy() (all []Fact) {
 	}
 	var worst []connection
 	for name, again := range e.AtLine.last() {
-		at, ok := strings.CutPrefix(name, retransmitsOf)
+		at, ok := strings.CutPrefix(name, measure.BPFRetransmitsOf)
 		if !ok {
 			continue
 		}

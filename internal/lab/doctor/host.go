@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/format"
+	"plimsoll/internal/lab/measure"
 )
 
 type systemDescriptors struct{ used, most float64 }
@@ -62,7 +63,7 @@ func readSwap(s *subject) (w swap, err error) {
 	w.total, w.used = total, max(0, total-free)
 	if s.pid != 0 {
 		w.process, _ = kilobytes(s.status("VmSwap")) // a kernel thread has none
-		w.resident = s.values["target.memory.rss_bytes"]
+		w.resident = s.values[measure.TargetRSS]
 	}
 	return w, nil
 }

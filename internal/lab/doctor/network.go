@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/format"
+	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/probe"
 )
 
@@ -95,7 +96,7 @@ func judgeBacklogs(s *subject, all []listener) opinion {
 		why:   "a burst of so many connections may come while the process is busy with others",
 	}
 	most := s.setting("net.core.somaxconn")
-	overflows := s.values["host.tcp.listen_overflows"]
+	overflows := s.values[measure.HostTCPListenOverflows]
 	switch {
 	case smallest.queue > .8*smallest.limit:
 		o.advise = true

@@ -173,7 +173,7 @@ func judgeKeepAlive(v *view) opinion {
 	case v.cut:
 		return opinion{
 			value: "not known",
-			why:   "the answer is longer than 1 MB and was not read whole: name a shorter one",
+			why:   "the answer is longer than 1 MiB and was not read whole: name a shorter one",
 		}
 	case v.reused:
 		return opinion{

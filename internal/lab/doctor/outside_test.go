@@ -130,7 +130,7 @@ func TestWhatCanBeSeenFromOutsideIsJudged(t *testing.T) {
 		"it has ended": {with(small, -time.Minute, nil), nil, "certificate's validity", Advise, "until", "it is over"},
 		"a long answer": {
 			nil, func(s *httptest.Server) { s.Config.Handler = endless }, "keep-alive", Good,
-			"not known", "longer than 1 MB",
+			"not known", "longer than 1 MiB",
 		},
 		"it answers once": {
 			nil, func(s *httptest.Server) { s.Config.Handler = once() }, "keep-alive", Good,
@@ -151,7 +151,7 @@ func TestWhatCanBeSeenFromOutsideIsJudged(t *testing.T) {
 	}
 }
 
-// endless answers with more than anybody wants to read.
+// endless answers with more than anybody reads.
 var endless = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	block := bytes.Repeat([]byte("x"), 64<<10)
 	for range 64 {

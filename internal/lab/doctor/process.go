@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/format"
+	"plimsoll/internal/lab/measure"
 )
 
 const (
@@ -47,7 +48,7 @@ func readDescriptors(s *subject) (d descriptors, err error) {
 	if err != nil {
 		return d, err
 	}
-	d.used, err = s.value("target.descriptors")
+	d.used, err = s.value(measure.TargetDescriptors)
 	return d, err
 }
 
@@ -108,12 +109,12 @@ func (s *subject) descriptors() (links []string) {
 type quota struct{ cores, periods, throttled float64 }
 
 func readQuota(s *subject) (quota, error) {
-	cores, there := s.values["target.cgroup.cpu_quota_cores"]
+	cores, there := s.values[measure.TargetCgroupCPUQuota]
 	if !there {
 		return quota{}, s.cgroupError()
 	}
 	return quota{
-		cores, s.values["target.cgroup.periods"], s.values["target.cgroup.throttled_periods"],
+		cores, s.values[measure.TargetCgroupPeriods], s.values[measure.TargetCgroupThrottledPeriods],
 	}, nil
 }
 
@@ -159,11 +160,11 @@ func judgeQuota(s *subject, q quota) opinion {
 type memoryLimit struct{ limit, used float64 }
 
 func readMemoryLimit(s *subject) (memoryLimit, error) {
-	limit, there := s.values["target.cgroup.memory_limit_bytes"]
+	limit, there := s.values[measure.TargetCgroupMemoryLimit]
 	if !there {
 		return memoryLimit{}, s.cgroupError()
 	}
-	return memoryLimit{limit, s.values["target.cgroup.memory_bytes"]}, nil
+	return memoryLimit{limit, s.values[measure.TargetCgroupMemory]}, nil
 }
 
 func judgeMemoryLimit(s *subject, m memoryLimit) opinion {
@@ -175,7 +176,7 @@ func judgeMemoryLimit(s *subject, m memoryLimit) opinion {
 		why: "the cgroup has room; files that it has read count, and " +
 			"go when there is none",
 	}
-	resident := s.values["target.memory.rss_bytes"]
+	resident := s.values[measure.TargetRSS]
 	if resident > .85*m.limit {
 		o.advise, o.recommended = true, fmt.Sprintf("%.0f", 1.3*resident)
 		o.why = fmt.Sprintf("the process alone has %s of it: at the limit the kernel kills it, "+
@@ -256,7 +257,7 @@ func goAtLeast(version string, minor int) bool {
 func judgeMaxProcs(s *subject, m maxProcs) opinion {
 	cores := s.cores()
 	allowed := float64(cores) // what it can use at most
-	limit, limited := s.values["target.cgroup.cpu_quota_cores"]
+	limit, limited := s.values[measure.TargetCgroupCPUQuota]
 	if limited {
 		allowed = min(allowed, limit)
 	}
@@ -305,7 +306,7 @@ func readGoMemory(s *subject) (g goMemory, err error) {
 	if g.set, _, err = s.environment("GOMEMLIMIT"); err != nil {
 		return g, err
 	}
-	g.limit = s.values["target.cgroup.memory_limit_bytes"]
+	g.limit = s.values[measure.TargetCgroupMemoryLimit]
 	return g, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/probe"
 )
 
@@ -113,8 +114,8 @@ func (s *subject) readNetwork() {
 		values := sampler.Sample(0).Values
 		l := listener{
 			at:    at,
-			queue: values["listener.queue"],
-			limit: values["listener.queue_limit"],
+			queue: values[measure.ListenerQueue],
+			limit: values[measure.ListenerQueueLimit],
 		}
 		if l.limit == 0 {
 			l.unknown = "the kernel does not tell: " +
@@ -218,8 +219,8 @@ func (s *subject) environment(name string) (value string, there bool, err error)
 
 // cores are the processors that the process may run on, or those of the machine.
 func (s *subject) cores() int {
-	n := max(1, int(s.values["host.cores"]))
-	if allowed := int(s.values["target.cores_allowed"]); allowed > 0 {
+	n := max(1, int(s.values[measure.HostCores]))
+	if allowed := int(s.values[measure.TargetCoresAllowed]); allowed > 0 {
 		n = min(n, allowed)
 	}
 	return n

@@ -9,6 +9,7 @@ import (
 	"plimsoll/internal/lab/experiment"
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/plan"
+	"plimsoll/internal/lab/profile"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/report"
 	"plimsoll/internal/lab/wrkcheck"
@@ -116,6 +117,23 @@ type Model struct {
 
 // NewModel is of the run in a directory.
 func NewModel(dir string, m *model.Model) Model { return Model{head("model"), dir, m} }
+
+// Profile is printed by profile.
+type Profile struct {
+	Head
+	File   string `json:"file"`
+	Format string `json:"format"` // as its content says: "folded stacks"
+	// Before is the file that it is compared with; absent where there is none.
+	Before string           `json:"before,omitempty"`
+	Pprof  string           `json:"pprof,omitempty"` // the files that were written
+	Flame  string           `json:"flame,omitempty"`
+	Where  *profile.Summary `json:"profile"`
+}
+
+// NewProfile is of the profile in a file.
+func NewProfile(file, format, before string, s *profile.Summary) Profile {
+	return Profile{Head: head("profile"), File: file, Format: format, Before: before, Where: s}
+}
 
 // Verify is printed by verify-against-wrk and verify-against-h2load.
 type Verify struct {

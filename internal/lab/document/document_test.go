@@ -2,6 +2,7 @@ package document
 
 import (
 	"archive/tar"
+	"bytes"
 	"compress/gzip"
 	"encoding/json"
 	"errors"
@@ -22,9 +23,11 @@ import (
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/plan"
+	"plimsoll/internal/lab/profile"
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/replay"
 	"plimsoll/internal/lab/report"
+	"plimsoll/internal/lab/stacks"
 	"plimsoll/internal/lab/text"
 	"plimsoll/internal/lab/wrkcheck"
 )
@@ -87,6 +90,28 @@ func some() *measure.Totals {
 	return t
 }
 
+// parsed is a profile of another tool, from stacks' own tests.
+func parsed(t *testing.T, name string) *profile.Profile {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "stacks", "testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, _, err := stacks.Read(data, stacks.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := made.Write(&out); err != nil {
+		t.Fatal(err)
+	}
+	p, err := profile.Parse(out.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // printed is a document of each kind, made of what rooms really find.
 func printed(t *testing.T) map[string]any {
 	t.Helper()
@@ -100,6 +125,8 @@ func printed(t *testing.T) map[string]any {
 		t.Fatal(err)
 	}
 	fitted := model.Fit(a.Steps, model.Options{Seed: 1})
+	where := profile.Summarize(parsed(t, "py-spy.folded"), parsed(t, "node.cpuprofile"), profile.CPU,
+		diagnose.Classes, 15)
 	real := true
 	return map[string]any{
 		"survey":   NewSurvey(a, "report.html", diagnose.Run(a)),
@@ -108,6 +135,7 @@ func printed(t *testing.T) map[string]any {
 		"plan":     NewDeploymentPlan(b.Dir, []byte("kind: HorizontalPodAutoscaler\n"), made),
 		"doctor":   NewDoctor(examined),
 		"model":    NewModel(a.Dir, &fitted),
+		"profile":  NewProfile("a.folded", "folded stacks", "b.cpuprofile", where),
 		"load":     NewLoad("http://127.0.0.1/", map[string]string{"connections": "2"}, some(), "it was stopped"),
 		"replay": NewReplay("http://127.0.0.1/", map[string]string{}, some(), "",
 			Log{&replay.Stats{Lines: 7, Examples: []string{"line 3: no path"}, First: time.Now(), Length: time.Second}, &text.Kept{}}),

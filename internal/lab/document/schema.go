@@ -28,6 +28,7 @@ func documents() map[string]reflect.Type {
 		"plan":                  reflect.TypeFor[DeploymentPlan](),
 		"doctor":                reflect.TypeFor[Doctor](),
 		"model":                 reflect.TypeFor[Model](),
+		"profile":               reflect.TypeFor[Profile](),
 		"verify-against-wrk":    reflect.TypeFor[Verify](),
 		"verify-against-h2load": reflect.TypeFor[Verify](),
 		"line.json":             reflect.TypeFor[record.LineFile](),

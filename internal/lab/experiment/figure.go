@@ -24,7 +24,6 @@ type Figure struct {
 
 // The names of figures that are read of a page of metrics, and of what a command prints.
 const (
-	metricsPrefix = "metrics."
 	commandPrefix = "command."
 	gcCycles      = "gc_cycles"
 )
@@ -51,7 +50,7 @@ func figureOf(name string) (Figure, bool) {
 	if i := slices.IndexFunc(figures, func(f Figure) bool { return f.Name == name }); i >= 0 {
 		return figures[i], true
 	}
-	for _, prefix := range []string{metricsPrefix, commandPrefix} {
+	for _, prefix := range []string{measure.Metrics, commandPrefix} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && rest != "" {
 			return Figure{Name: name, Up: "more", Down: "less"}, true
 		}
@@ -60,7 +59,7 @@ func figureOf(name string) (Figure, bool) {
 }
 
 func figureNames() []string {
-	names := []string{metricsPrefix + "SERIES", commandPrefix + "KEY"}
+	names := []string{measure.Metrics + "SERIES", commandPrefix + "KEY"}
 	for _, f := range figures {
 		names = append(names, f.Name)
 	}
@@ -103,7 +102,7 @@ func (r *raw) figures(of []Figure) (values map[string]float64, missing []string)
 }
 
 func (r *raw) figure(name string) (v float64, why string) {
-	if _, is := strings.CutPrefix(name, metricsPrefix); is {
+	if _, is := strings.CutPrefix(name, measure.Metrics); is {
 		return r.grown(name)
 	}
 	if key, is := strings.CutPrefix(name, commandPrefix); is {
@@ -117,9 +116,9 @@ func (r *raw) figure(name string) (v float64, why string) {
 	case gcCycles:
 		// Old and new names, as the page's reader or the page itself has them.
 		for _, series := range []string{
-			"go.gc.cycles",
-			"metrics.go_gc_duration_seconds_count",
-			"metrics.go_gc_cycles_total_gc_cycles_total",
+			measure.GoGCCycles,
+			measure.Metrics + "go_gc_duration_seconds_count",
+			measure.Metrics + "go_gc_cycles_total_gc_cycles_total",
 		} {
 			if v, why = r.grown(series); why == "" {
 				return v, ""

@@ -314,7 +314,7 @@ func (o *one) memory(now float64) {
 		return
 	}
 	o.last = now
-	o.raw.rss = max(o.raw.rss, o.sampler.Sample(0).Values["target.memory.rss_bytes"])
+	o.raw.rss = max(o.raw.rss, o.sampler.Sample(0).Values[measure.TargetRSS])
 }
 
 // watchMemory notes the same while a command runs, until what it returns is called.
@@ -338,7 +338,7 @@ func (o *one) watchMemory(ctx context.Context) (settled func()) {
 // the figures that need it.
 func (o *one) read() map[string]float64 {
 	values := o.sampler.Sample(0).Values
-	o.raw.rss = max(o.raw.rss, values["target.memory.rss_bytes"])
+	o.raw.rss = max(o.raw.rss, values[measure.TargetRSS])
 	if e := o.doing.experiment; e.metrics != "" && e.needPage {
 		metrics := scrape.New(fill(e.metrics, o.variables))
 		if err := metrics.Read(values); err != nil {

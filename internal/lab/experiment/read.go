@@ -13,6 +13,7 @@ import (
 	"plimsoll/internal/config"
 	"plimsoll/internal/config/strict"
 	"plimsoll/internal/lab/load"
+	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/scenario"
 )
 
@@ -289,7 +290,7 @@ func (e *Experiment) readMeasure(v strict.Value) {
 			continue
 		}
 		f, known := figureOf(name)
-		_, ofPage := strings.CutPrefix(name, metricsPrefix)
+		_, ofPage := strings.CutPrefix(name, measure.Metrics)
 		_, ofCommand := strings.CutPrefix(name, commandPrefix)
 		ofPage = ofPage || name == gcCycles
 		switch {

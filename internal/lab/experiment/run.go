@@ -64,7 +64,7 @@ func (e *Experiment) Run(ctx context.Context, o Options) (*Result, error) {
 		experiment: e,
 		options:    o,
 		work:       work,
-		record:     Record{Manifest: e.manifest(o)},
+		record:     Record{Manifest: e.Manifest(o)},
 		failures:   make([]int, len(e.Values)),
 		done:       make([]int, len(e.Values)),
 	}
@@ -105,7 +105,8 @@ func (d *doing) conclude(ctx context.Context, err error) (*Result, error) {
 // Again says what a directory that was written has shown, from its raw results.
 func (r *Record) Again() *Result { return Analyse(r, r.Early) }
 
-func (e *Experiment) manifest(o Options) Manifest {
+// Manifest says what is to be done, as it is written down.
+func (e *Experiment) Manifest(o Options) Manifest {
 	return Manifest{
 		SchemaVersion: SchemaVersion,
 		Tool:          o.Tool,

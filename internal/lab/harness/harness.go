@@ -26,7 +26,7 @@ import (
 
 // Options are what is surveyed, how, and where the results go.
 type Options struct {
-	// Survey is what is asked for; Run fills in Cores, Local, Profiled, Predict and Done.
+	// Survey is what is asked for; Run fills in Cores, Local, Profiled, Predict, Fit and Done.
 	Survey survey.Options
 	// Dir is the run directory, new or empty.
 	Dir string
@@ -72,8 +72,7 @@ type Generators interface {
 type harness struct {
 	*runner.Runner
 	o     Options
-	near  bool // the target is on this machine
-	steps []measure.Step
+	near  bool     // the target is on this machine
 	notes []string // what could not be done, for the result
 	ahead bool     // the generator takes precedence over the target
 	// processor takes processor profiles in place of Pprof's; nil where nothing else does.
@@ -133,7 +132,8 @@ func (h *harness) reserve() (release func(), err error) {
 	return Reserve(connections, o.Loops)
 }
 
-// survey has the steps done and recorded, and fills in what a survey does not know itself.
+// survey has the steps done and recorded, and adds to the result what a survey does not know: when
+// it ended, and what could not be measured.
 func (h *harness) survey(ctx context.Context, w *record.Writer) (*record.Result, error) {
 	sampler, missing, shut := Probes(&h.o.Target, h.o.PID, h.o.Metrics, h.o.Deep)
 	for _, text := range missing {
@@ -147,11 +147,11 @@ func (h *harness) survey(ctx context.Context, w *record.Writer) (*record.Result,
 	h.Runner = runner.New(h.runnerOptions(sampler))
 	o := h.o.Survey
 	o.Profiled, o.Predict = h.o.Pprof != "" || h.processor != nil, h.predict
+	o.Fit = func(steps []measure.Step) model.Model { return model.Fit(steps, h.model()) }
 	o.Done = func(s *measure.Step, _ record.Judgement) error {
 		err := w.Step(s)
 		// They are files now, and too large to be kept.
 		s.Profiles = nil
-		h.steps = append(h.steps, *s)
 		return err
 	}
 	result, err := survey.Run(ctx, h, o)
@@ -162,9 +162,6 @@ func (h *harness) survey(ctx context.Context, w *record.Writer) (*record.Result,
 		return nil, err
 	}
 	result.Ended = time.Now()
-	fitted := model.Fit(h.steps, h.model())
-	fitted.Predictions = result.Model.Predictions
-	result.Model = fitted
 	result.NotMeasured = slices.Concat(result.NotMeasured, h.notes, sampler.NotMeasured())
 	return result, err
 }

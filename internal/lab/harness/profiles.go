@@ -126,7 +126,7 @@ func (h *harness) takeProcessor(ctx context.Context, length time.Duration) ([]by
 		return nil, err
 	}
 	if out.Len() > mostProfile {
-		return nil, fmt.Errorf("it has %d MB, more than a run directory takes", out.Len()>>20)
+		return nil, fmt.Errorf("it has %d MiB, more than a run directory takes", out.Len()>>20)
 	}
 	return out.Bytes(), nil
 }

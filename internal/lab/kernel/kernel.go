@@ -32,37 +32,28 @@ type Source interface {
 	Read(into map[string]float64) error
 }
 
-// RetransmitsOf begins the names of counters of single connections; "8080-192.0.2.7:443" follows:
-// the local port, and the other end.
-const RetransmitsOf = "bpf.retransmits.of."
-
-const (
-	offCPURunnable = "bpf.offcpu.runnable_seconds"
-	offCPUWaiting  = "bpf.offcpu.waiting_seconds"
-	retransmitted  = "bpf.retransmits"
-)
-
 // Values are all the names that the sources of this package give, but for those that begin with
-// RetransmitsOf. Times are in seconds. All count from when the sources were opened.
+// measure.BPFRetransmitsOf. Times are in seconds. All count from when the sources were opened.
 var Values = []measure.SampleName{
-	measure.Counter("perf.context_switches", "times that the target's threads left a processor"),
-	measure.Counter("perf.cpu_migrations", "times that they were moved to another processor"),
-	measure.Counter("perf.faults.minor", "page faults that needed no disk"),
-	measure.Counter("perf.faults.major", "page faults that had to read a disk"),
-	measure.Counter("perf.task_clock_seconds",
+	measure.Counter(measure.PerfContextSwitches, "times that the target's threads left a processor"),
+	measure.Counter(measure.PerfMigrations, "times that they were moved to another processor"),
+	measure.Counter(measure.PerfMinorFaults, "page faults that needed no disk"),
+	measure.Counter(measure.PerfMajorFaults, "page faults that had to read a disk"),
+	measure.Counter(measure.PerfTaskClock,
 		"processor time of its threads, with what interrupts and a hypervisor took of it"),
-	measure.Counter("perf.cycles",
+	measure.Counter(measure.PerfCycles,
 		"processor cycles; like the four below it is absent where the processor's counters "+
 			"are not offered"),
-	measure.Counter("perf.instructions", "instructions that were completed"),
-	measure.Counter("perf.cache_references", "accesses that reached the last level of the cache"),
-	measure.Counter("perf.cache_misses", "of these, those that it did not have"),
-	measure.Counter("perf.branch_misses", "branches that were guessed wrong"),
-	measure.Counter(offCPURunnable,
+	measure.Counter(measure.PerfInstructions, "instructions that were completed"),
+	measure.Counter(measure.PerfCacheReferences,
+		"accesses that reached the last level of the cache"),
+	measure.Counter(measure.PerfCacheMisses, "of these, those that it did not have"),
+	measure.Counter(measure.PerfBranchMisses, "branches that were guessed wrong"),
+	measure.Counter(measure.BPFOffCPURunnable,
 		"time that the target's threads could have run and had no processor, "+
 			"added up over threads"),
-	measure.Counter(offCPUWaiting,
+	measure.Counter(measure.BPFOffCPUWaiting,
 		"time that they waited for something else: a lock, a socket, a timer, work"),
-	measure.Counter(retransmitted,
+	measure.Counter(measure.BPFRetransmits,
 		"TCP segments that were sent again in the target's network namespace, by any process"),
 }

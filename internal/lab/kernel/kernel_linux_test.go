@@ -16,6 +16,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // open opens all sources of a process. ok is false where this user may not have them all: then it
@@ -189,7 +191,7 @@ func TestTheNamesAreThoseThatAreDocumented(t *testing.T) {
 		}
 	}
 	for name := range second {
-		if !known[name] && !strings.HasPrefix(name, RetransmitsOf) {
+		if !known[name] && !strings.HasPrefix(name, measure.BPFRetransmitsOf) {
 			t.Errorf("%s is in no list", name)
 		}
 	}

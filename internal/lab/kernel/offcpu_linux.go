@@ -8,6 +8,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
+
+	"plimsoll/internal/lab/measure"
 )
 
 const (
@@ -161,7 +163,8 @@ func (o *offCPU) Read(into map[string]float64) error {
 		sum.add(t, uint64(now.Nano()))
 	}
 	o.runnable, o.waiting = max(o.runnable, sum.Runnable), max(o.waiting, sum.Waiting)
-	into[offCPURunnable], into[offCPUWaiting] = float64(o.runnable)/1e9, float64(o.waiting)/1e9
+	into[measure.BPFOffCPURunnable] = float64(o.runnable) / 1e9
+	into[measure.BPFOffCPUWaiting] = float64(o.waiting) / 1e9
 	return nil
 }
 

@@ -11,6 +11,8 @@ import (
 
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // rest waits until a target of one thread that is known waits, and gives the reading that shows it:
@@ -20,7 +22,8 @@ func rest(t *testing.T, read func() map[string]float64) (last map[string]float64
 	until(t, "the target waits", func() bool {
 		before := last
 		last = read()
-		return before != nil && last[offCPUWaiting] > before[offCPUWaiting] && last[offCPURunnable] == before[offCPURunnable]
+		return before != nil && last[measure.BPFOffCPUWaiting] > before[measure.BPFOffCPUWaiting] &&
+			last[measure.BPFOffCPURunnable] == before[measure.BPFOffCPURunnable]
 	})
 	return last
 }
@@ -39,13 +42,13 @@ func TestAThreadThatWaitsIsWaiting(t *testing.T) {
 	burn(30 * time.Millisecond)
 	most := time.Since(inner).Seconds()
 	after := read()
-	waited := after[offCPUWaiting] - before[offCPUWaiting]
+	waited := after[measure.BPFOffCPUWaiting] - before[measure.BPFOffCPUWaiting]
 	// The shell waits for its child since before anybody looked, so that it is not known; one
 	// thread waits all the time.
 	if limit := time.Since(outer).Seconds(); waited < most-.001 || waited > limit+.001 {
 		t.Errorf("it waited for %v s, and should have for %v to %v", waited, most, limit)
 	}
-	if late := after[offCPURunnable] - before[offCPURunnable]; late != 0 {
+	if late := after[measure.BPFOffCPURunnable] - before[measure.BPFOffCPURunnable]; late != 0 {
 		t.Errorf("a thread that waits has been late by %v s", late)
 	}
 }
@@ -134,12 +137,12 @@ func TestWhoHasToWaitForAProcessorIsLateByWhatTheKernelSays(t *testing.T) {
 			e.ask(t, "echo\n", "\n") // it is known once it has left its processor
 			// It may still have to wait when it has answered: so the kernel is asked before and
 			// after.
-			first, before, second := runDelay(t, pid), rest(t, read)[offCPURunnable], runDelay(t, pid)
+			first, before, second := runDelay(t, pid), rest(t, read)[measure.BPFOffCPURunnable], runDelay(t, pid)
 			var got, least, most float64
 			until(t, "it is late", func() bool {
 				c.work(t, e)
 				least = runDelay(t, pid) - second
-				got = rest(t, read)[offCPURunnable] - before
+				got = rest(t, read)[measure.BPFOffCPURunnable] - before
 				most = runDelay(t, pid) - first
 				return least > .03
 			})
@@ -189,7 +192,7 @@ func TestAThreadThatEndsLeavesItsTimeAndNoEntry(t *testing.T) {
 	if err := o.Read(values); err != nil {
 		t.Fatal(err)
 	}
-	before := values[offCPUWaiting]
+	before := values[measure.BPFOffCPUWaiting]
 	close(wait)
 	until(t, "the entry is gone", func() bool { return errors.Is(threads.Lookup(tid, &entry), ebpf.ErrKeyNotExist) })
 	var ended idle
@@ -200,7 +203,7 @@ func TestAThreadThatEndsLeavesItsTimeAndNoEntry(t *testing.T) {
 	if sum := ended.Runnable + ended.Waiting; sum < 5e6 || ended.Waiting == 0 {
 		t.Errorf("the thread that ended has left %+v, and was off its processor for 5 ms", ended)
 	}
-	if err := o.Read(values); err != nil || values[offCPUWaiting] < before {
-		t.Errorf("%v s of waiting before it ended, then %v, %v", before, values[offCPUWaiting], err)
+	if err := o.Read(values); err != nil || values[measure.BPFOffCPUWaiting] < before {
+		t.Errorf("%v s of waiting before it ended, then %v, %v", before, values[measure.BPFOffCPUWaiting], err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/asm"
 	"golang.org/x/sys/unix"
+
+	"plimsoll/internal/lab/measure"
 )
 
 const (
@@ -94,7 +96,7 @@ func (r *retransmits) Read(into map[string]float64) error {
 	if err := r.collection.Maps["total"].Lookup(uint32(0), &total); err != nil {
 		return err
 	}
-	into[retransmitted] = float64(total)
+	into[measure.BPFRetransmits] = float64(total)
 	if total == 0 {
 		return nil
 	}
@@ -105,7 +107,7 @@ func (r *retransmits) Read(into map[string]float64) error {
 	}
 	r.name(r.connections[:n], r.counts[:n])
 	for c, count := range r.named {
-		into[RetransmitsOf+c.String()] = float64(count)
+		into[measure.BPFRetransmitsOf+c.String()] = float64(count)
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // enterNetwork gives this goroutine's thread a network of its own, in which only the loopback is.
@@ -81,7 +83,7 @@ func TestRetransmitsCountByConnectionInTheTargetsNetworkAlone(t *testing.T) {
 			if err := unix.Connect(first, to); err != nil {
 				t.Fatal(err)
 			}
-			if n := inside()[retransmitted]; n != 0 {
+			if n := inside()[measure.BPFRetransmits]; n != 0 {
 				t.Fatalf("%v retransmits before any", n)
 			}
 			// The queue of accepted connections is full now: the second one's SYN is dropped, and
@@ -95,8 +97,8 @@ func TestRetransmitsCountByConnectionInTheTargetsNetworkAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 			values := inside()
-			key := fmt.Sprintf("%s%d-%s", RetransmitsOf, from.Port(), toName)
-			if n := values[retransmitted]; n < 1 || values[key] != n {
+			key := fmt.Sprintf("%s%d-%s", measure.BPFRetransmitsOf, from.Port(), toName)
+			if n := values[measure.BPFRetransmits]; n < 1 || values[key] != n {
 				t.Errorf("%v retransmits, %v of them by %s; want all by it: %v", n, values[key], key, values)
 			}
 			for name := range outside() {

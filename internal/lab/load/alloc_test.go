@@ -14,29 +14,17 @@ import (
 
 // plainServer answers every read with one answer, and allocates nothing meanwhile.
 func plainServer(t *testing.T) string {
-	listener := listen(t)
-	t.Cleanup(func() { listener.Close() })
-	go func() {
+	return accept(t, func(_ int64, c net.Conn) {
+		in, out := make([]byte, 4096), []byte(okAnswer)
 		for {
-			c, err := listener.Accept()
-			if err != nil {
+			if _, err := c.Read(in); err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				in, out := make([]byte, 4096), []byte(okAnswer)
-				for {
-					if _, err := c.Read(in); err != nil {
-						return
-					}
-					if _, err := c.Write(out); err != nil {
-						return
-					}
-				}
-			}()
+			if _, err := c.Write(out); err != nil {
+				return
+			}
 		}
-	}()
-	return "http://" + listener.Addr().String() + "/"
+	}).url()
 }
 
 // allocations are those of a run, and its requests.

@@ -61,6 +61,19 @@ func listen(t testing.TB) net.Listener {
 }
 
 func serveOn(t testing.TB, listener net.Listener, answer func(n int64, r *http.Request, c net.Conn) bool) *server {
+	t.Helper()
+	return acceptOn(t, listener, func(s *server, _ int64, c net.Conn) { s.talk(c, answer) })
+}
+
+// accept is a server that gives each connection to talk, with its number from 1, and closes it
+// then.
+func accept(t testing.TB, talk func(n int64, c net.Conn)) *server {
+	t.Helper()
+	return acceptOn(t, listen(t), func(_ *server, n int64, c net.Conn) { talk(n, c) })
+}
+
+func acceptOn(t testing.TB, listener net.Listener, talk func(s *server, n int64, c net.Conn)) *server {
+	t.Helper()
 	s := &server{address: listener.Addr().String(), listener: listener, conns: map[net.Conn]bool{}}
 	s.over.Go(func() {
 		for {
@@ -68,11 +81,19 @@ func serveOn(t testing.TB, listener net.Listener, answer func(n int64, r *http.R
 			if err != nil {
 				return
 			}
-			s.dials.Add(1)
+			n := s.dials.Add(1)
 			s.mu.Lock()
 			s.conns[c] = true
 			s.mu.Unlock()
-			s.over.Go(func() { s.talk(c, answer) })
+			s.over.Go(func() {
+				defer func() {
+					c.Close()
+					s.mu.Lock()
+					delete(s.conns, c)
+					s.mu.Unlock()
+				}()
+				talk(s, n, c)
+			})
 		}
 	})
 	t.Cleanup(s.stop)
@@ -80,12 +101,6 @@ func serveOn(t testing.TB, listener net.Listener, answer func(n int64, r *http.R
 }
 
 func (s *server) talk(c net.Conn, answer func(n int64, r *http.Request, c net.Conn) bool) {
-	defer func() {
-		c.Close()
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
-	}()
 	in := bufio.NewReader(c)
 	for {
 		r, err := http.ReadRequest(in)

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,25 +229,14 @@ func TestALargeRequestIsSentWhole(t *testing.T) {
 }
 
 func TestAnAnswerBeforeTheWholeRequestEndsTheConnection(t *testing.T) {
-	listener := listen(t)
 	over := make(chan struct{})
-	t.Cleanup(func() { listener.Close() })
+	s := accept(t, func(_ int64, c net.Conn) {
+		c.Read(make([]byte, 100))
+		io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
+		<-over // and never reads the rest
+	})
 	t.Cleanup(func() { close(over) })
-	go func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				c.Read(make([]byte, 100))
-				io.WriteString(c, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
-				<-over // and never reads the rest
-			}()
-		}
-	}()
-	o := get(t, "http://"+listener.Addr().String())
+	o := get(t, s.url())
 	request, err := load.Prepare(o.Target, "POST", nil, make([]byte, 32<<20))
 	if err != nil {
 		t.Fatal(err)
@@ -265,20 +253,8 @@ func TestAnAnswerBeforeTheWholeRequestEndsTheConnection(t *testing.T) {
 }
 
 func TestATargetThatClosesEveryConnectionIsNotAskedWithoutEnd(t *testing.T) {
-	var dials atomic.Int64
-	listener := listen(t)
-	t.Cleanup(func() { listener.Close() })
-	go func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			dials.Add(1)
-			c.Close()
-		}
-	}()
-	o := get(t, "http://"+listener.Addr().String())
+	s := accept(t, func(int64, net.Conn) {})
+	o := get(t, s.url())
 	o.Arrivals, o.Timeout = every(100, ms), 200*time.Millisecond
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -286,7 +262,7 @@ func TestATargetThatClosesEveryConnectionIsNotAskedWithoutEnd(t *testing.T) {
 	if err == nil && totals.Ended[measure.OK] != 0 {
 		t.Errorf("%v", totals.Ended)
 	}
-	if dials.Load() > 2000 {
-		t.Errorf("%d connections were made in 300 ms", dials.Load())
+	if s.dials.Load() > 2000 {
+		t.Errorf("%d connections were made in 300 ms", s.dials.Load())
 	}
 }

@@ -86,37 +86,6 @@ func script(t testing.TB, settings []http2.Setting, part func(n int64, p *peer))
 	})
 }
 
-// accept is a server that gives each connection to talk, with its number from 1, and closes it
-// then.
-func accept(t testing.TB, talk func(n int64, c net.Conn)) *server {
-	t.Helper()
-	listener := listen(t)
-	s := &server{address: listener.Addr().String(), listener: listener, conns: map[net.Conn]bool{}}
-	s.over.Go(func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			n := s.dials.Add(1)
-			s.mu.Lock()
-			s.conns[c] = true
-			s.mu.Unlock()
-			s.over.Go(func() {
-				defer func() {
-					c.Close()
-					s.mu.Lock()
-					delete(s.conns, c)
-					s.mu.Unlock()
-				}()
-				talk(n, c)
-			})
-		}
-	})
-	t.Cleanup(s.stop)
-	return s
-}
-
 // next is the next frame but SETTINGS and WINDOW_UPDATE; nil at the end.
 func (p *peer) next() http2.Frame {
 	for {

@@ -84,24 +84,18 @@ func (h *http2Conn) appendHead(id uint32, request []byte) (body []byte) {
 	out := e.Begin(append(h.out, room[:]...))
 	out = e.AppendStatic(out, hpack.Method, method, hpack.Repeat)
 	out = e.AppendStatic(out, hpack.Scheme, scheme, hpack.Once)
-	for rest := fields; len(rest) > 0; {
-		var name, value []byte
-		if name, value, rest = nextField(rest); head.Lookup(name) == head.Host {
-			out = e.AppendStatic(out, hpack.Authority, value, hpack.Repeat)
-			break
-		}
+	if host := hostOf(fields); host != nil {
+		out = e.AppendStatic(out, hpack.Authority, host, hpack.Repeat)
 	}
 	out = e.AppendStatic(out, hpack.Path, path, hpack.Once)
 	for rest := fields; len(rest) > 0; {
 		var name, value []byte
 		name, value, rest = nextField(rest)
-		switch head.Lookup(name) {
-		case head.Host, head.Connection, head.KeepAlive, head.ProxyConnection, head.Upgrade,
-			head.TransferEncoding, head.HTTP2Settings:
-			// RFC 9113, section 8.2.2
-		case head.TE:
+		switch field := head.Lookup(name); {
+		case leftOut(field): // RFC 9113, section 8.2.2
+		case field == head.TE:
 			out = e.AppendField(out, name, trailers, hpack.Repeat)
-		case head.ContentLength:
+		case field == head.ContentLength:
 			out = e.AppendField(out, name, value, hpack.Once)
 		default:
 			out = e.AppendField(out, name, value, hpack.Repeat)
@@ -144,6 +138,28 @@ func nextField(fields []byte) (name, value, rest []byte) {
 		value = value[:len(value)-1]
 	}
 	return line[:colon], value, rest
+}
+
+// hostOf is the value of Host; nil where there is none.
+func hostOf(fields []byte) []byte {
+	for rest := fields; len(rest) > 0; {
+		var name, value []byte
+		if name, value, rest = nextField(rest); head.Lookup(name) == head.Host {
+			return value
+		}
+	}
+	return nil
+}
+
+// leftOut says whether HTTP/2 and HTTP/3 have no such field: those of a connection, and Host, which
+// is a pseudo-field there.
+func leftOut(field head.ID) bool {
+	switch field {
+	case head.Host, head.Connection, head.KeepAlive, head.ProxyConnection, head.Upgrade,
+		head.TransferEncoding, head.HTTP2Settings:
+		return true
+	}
+	return false
 }
 
 func blank(c byte) bool { return c == ' ' || c == '\t' }

@@ -76,22 +76,16 @@ func (h *http3Conn) appendRequest(request []byte) []byte {
 	e.Begin()
 	e.Field(pseudoMethod, method)
 	e.Field(pseudoScheme, schemeHTTPS)
-	for rest := fields; len(rest) > 0; {
-		var name, value []byte
-		if name, value, rest = nextField(rest); head.Lookup(name) == head.Host {
-			e.Field(pseudoAuthority, value)
-			break
-		}
+	if host := hostOf(fields); host != nil {
+		e.Field(pseudoAuthority, host)
 	}
 	e.Field(pseudoPath, path)
 	for rest := fields; len(rest) > 0; {
 		var name, value []byte
 		name, value, rest = nextField(rest)
-		switch head.Lookup(name) {
-		case head.Host, head.Connection, head.KeepAlive, head.ProxyConnection, head.Upgrade,
-			head.TransferEncoding, head.HTTP2Settings:
-			// RFC 9114, section 4.2
-		case head.TE:
+		switch field := head.Lookup(name); {
+		case leftOut(field): // RFC 9114, section 4.2
+		case field == head.TE:
 			e.Field(name, trailers)
 		default:
 			e.Field(name, value)

@@ -124,29 +124,15 @@ func TestAHandshakeThatHangsIsGivenUp(t *testing.T) {
 
 // A server of plain TCP that ends the connection at the first bytes of TLS, as many do.
 func TestTLSToAServerThatEndsTheConnectionIsExplained(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	go func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			c.Read(make([]byte, 1<<10))
-			c.Close()
-		}
-	}()
-	target, err := load.Resolve(t.Context(), "https://"+ln.Addr().String()+"/", load.TLSOptions{})
+	s := accept(t, func(_ int64, c net.Conn) { c.Read(make([]byte, 1<<10)) })
+	target, err := load.Resolve(t.Context(), "https://"+s.address+"/", load.TLSOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = load.Run(t.Context(), load.Options{Target: target, Script: load.Static("GET /",
 		[]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), false), Connections: 1,
 		Duration: time.Second, Timeout: patience})
-	if want := "no connection to " + ln.Addr().String() + ": it ended the connection when TLS " +
+	if want := "no connection to " + s.address + ": it ended the connection when TLS " +
 		"began: does the target speak http and not https?"; err == nil || err.Error() != want {
 		t.Errorf("%v, want %s", err, want)
 	}

@@ -247,9 +247,8 @@ func (t *Totals) Quantile(q float64) (ns int64, ok bool) {
 	return t.Response.Quantile(share), true
 }
 
-// Sample is a reading of counters and gauges at one moment of a step. Names are dotted, end in
-// their unit, and are listed where they are read (package probe), such as
-// "target.cpu.user_seconds".
+// Sample is a reading of counters and gauges at one moment of a step. Names are dotted and end in
+// their unit, such as "target.cpu.user_seconds"; they are constants of this package.
 type Sample struct {
 	At     int64              `json:"at_ns"` // nanoseconds since the step's start
 	Values map[string]float64 `json:"values,omitempty"`

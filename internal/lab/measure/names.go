@@ -38,24 +38,194 @@ func (n SampleName) Is(name string) bool {
 	return ok && ok2 && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// The names of samples' values that rooms read as well as package probe, which writes these and
-// more. A name that was written twice could be mistyped once, and its figure would then be missing
-// without a word.
+// The names of samples' values are constants, here and nowhere else: a name that is mistyped in a
+// literal is a figure that is missing without a word. The packages probe, scrape and kernel write
+// them, and each has a table (Values) of what its names mean.
+
+// These begin names: those of a whole group, and those of things of which there may be any number.
 const (
-	TargetCPU         = "target.cpu.seconds" // processor time of the target, a counter
-	TargetDescriptors = "target.descriptors" // open descriptors of the target, a gauge
-	// processor time of all cores that was not idle, a counter
-	HostCPU   = "host.cpu.busy_seconds"
-	HostCores = "host.cores" // processors that are online, a gauge
+	// HostNames begins what is said of the generator's machine.
+	HostNames = "host."
+	// GoNames begins what is said of a Go runtime.
+	GoNames = "go."
+	// PerfNames begins what perf events count.
+	PerfNames = "perf."
+	// Metrics begins the names of a metrics page's own series; a series' name follows it.
+	Metrics = "metrics."
+	// HostCore begins the names of the processor time of single cores; see HostCoreBusy.
+	HostCore = "host.core."
+	// OutgoingTo begins the names of the values that tell the target's connections by where they
+	// go: an address and port follow it.
+	OutgoingTo = "target.outgoing.to."
+	// Behind begins the names of the processor time of what the target asks on its own machine: an
+	// address and port, a slash and the process's name follow it.
+	Behind = "behind.cpu_seconds."
+	// BPFRetransmitsOf begins the names of counters of single connections; "8080-192.0.2.7:443"
+	// follows: the local port, and the other end.
+	BPFRetransmitsOf = "bpf.retransmits.of."
 )
 
-// OutgoingTo begins the names of the values that tell the target's connections by where they go: an
-// address and port follow it.
-const OutgoingTo = "target.outgoing.to."
+// HostCoreBusy names the processor time of one core that was not idle, in seconds; the number may
+// be "<n>", which stands for any of them.
+func HostCoreBusy(number string) string { return HostCore + number + ".busy_seconds" }
 
-// Behind begins the names of the processor time of what the target asks on its own machine: an
-// address and port, a slash and the process's name follow it.
-const Behind = "behind.cpu_seconds."
+// The machine on which the probes run, which is the generator's. Package probe writes these from
+// /proc and /sys. HostCPU… and HostDiskBusy are seconds, and only grow; memory, swap, bytes of disks
+// and of the network are bytes; the rest is counted: packets, segments, connections, faults.
+const (
+	HostCPU                = "host.cpu.busy_seconds"
+	HostCPUUser            = "host.cpu.user_seconds"
+	HostCPUSystem          = "host.cpu.system_seconds"
+	HostCPUIowait          = "host.cpu.iowait_seconds"
+	HostCPUSteal           = "host.cpu.steal_seconds"
+	HostCores              = "host.cores"
+	HostNUMANodes          = "host.numa_nodes"
+	HostRunQueue           = "host.run_queue"
+	HostContextSwitches    = "host.context_switches"
+	HostMemoryAvailable    = "host.memory.available_bytes"
+	HostMajorFaults        = "host.faults.major"
+	HostSwapIn             = "host.swap.in_bytes"
+	HostSwapOut            = "host.swap.out_bytes"
+	HostDiskRead           = "host.disk.read_bytes"
+	HostDiskWritten        = "host.disk.written_bytes"
+	HostDiskBusy           = "host.disk.busy_seconds"
+	HostNetReceived        = "host.net.received_bytes"
+	HostNetSent            = "host.net.sent_bytes"
+	HostNetDropped         = "host.net.dropped"
+	HostTCPInUse           = "host.tcp.in_use"
+	HostTCPTimeWait        = "host.tcp.time_wait"
+	HostTCPSegmentsSent    = "host.tcp.segments_sent"
+	HostTCPRetransmits     = "host.tcp.retransmits"
+	HostTCPSYNRetransmits  = "host.tcp.syn_retransmits"
+	HostTCPListenOverflows = "host.tcp.listen_overflows"
+	HostTCPListenDrops     = "host.tcp.listen_drops"
+	HostTCPOpenedActive    = "host.tcp.opened_active"
+	HostTCPOpenedPassive   = "host.tcp.opened_passive"
+	HostTCPPorts           = "host.tcp.ports"
+	HostTCPPortsUsed       = "host.tcp.ports_used"
+	HostTCPPortsUsedRemote = "host.tcp.ports_used_remote"
+	HostTCPTimeWaitReuse   = "host.tcp.tw_reuse"
+	HostTCPSomaxconn       = "host.tcp.somaxconn"
+	HostConntrackEntries   = "host.conntrack.entries"
+	HostConntrackLimit     = "host.conntrack.limit"
+)
+
+// The sockets that the target listens on and the connections that clients have to it, as package
+// probe finds them by INET_DIAG or in /proc. All are counts, most of them of connections.
+const (
+	ListenerQueue          = "listener.queue"
+	ListenerQueueLimit     = "listener.queue_limit"
+	ListenerRetransmits    = "listener.retransmits"
+	ListenerEstablished    = "listener.connections.established"
+	ListenerSYNReceived    = "listener.connections.syn_received"
+	ListenerFinWait        = "listener.connections.fin_wait"
+	ListenerTimeWait       = "listener.connections.time_wait"
+	ListenerCloseWait      = "listener.connections.close_wait"
+	ListenerClientTimeWait = "listener.clients.time_wait"
+)
+
+// The target's processes and its cgroup, by package probe. Times are in seconds and only grow,
+// sizes are in bytes, and a quota and what the hottest thread uses in processors. The rest is
+// counted: TargetWaiting… are threads by what they wait for, TargetOutgoing… the connections that
+// the target has opened, by their state.
+const (
+	TargetCPU                        = "target.cpu.seconds"
+	TargetCPUUser                    = "target.cpu.user_seconds"
+	TargetCPUSystem                  = "target.cpu.system_seconds"
+	TargetCoresAllowed               = "target.cores_allowed"
+	TargetRSS                        = "target.memory.rss_bytes"
+	TargetMajorFaults                = "target.faults.major"
+	TargetMinorFaults                = "target.faults.minor"
+	TargetProcesses                  = "target.processes"
+	TargetContextSwitchesVoluntary   = "target.context_switches.voluntary"
+	TargetContextSwitchesInvoluntary = "target.context_switches.involuntary"
+	TargetDescriptors                = "target.descriptors"
+	TargetDescriptorsMost            = "target.descriptors_most"
+	TargetDescriptorsLimit           = "target.descriptors_limit"
+	TargetThreads                    = "target.threads"
+	TargetThreadsHottest             = "target.threads.hottest_share"
+	TargetThreadsFull                = "target.threads.full"
+	TargetThreadsRunning             = "target.threads.running"
+	TargetWaitingFutex               = "target.threads.waiting.futex"
+	TargetWaitingEvents              = "target.threads.waiting.events"
+	TargetWaitingAccept              = "target.threads.waiting.accept"
+	TargetWaitingSocketRead          = "target.threads.waiting.socket_read"
+	TargetWaitingSocketWrite         = "target.threads.waiting.socket_write"
+	TargetWaitingPipe                = "target.threads.waiting.pipe"
+	TargetWaitingSleep               = "target.threads.waiting.sleep"
+	TargetWaitingDisk                = "target.threads.waiting.disk"
+	TargetWaitingFileLock            = "target.threads.waiting.file_lock"
+	TargetWaitingOther               = "target.threads.waiting.other"
+	TargetOutgoingEstablished        = "target.outgoing.established"
+	TargetOutgoingCloseWait          = "target.outgoing.close_wait"
+	TargetOutgoingTimeWait           = "target.outgoing.time_wait"
+	TargetOutgoingTimeWaitThere      = "target.outgoing.time_wait_there"
+	TargetCgroupCPUQuota             = "target.cgroup.cpu_quota_cores"
+	TargetCgroupPeriods              = "target.cgroup.periods"
+	TargetCgroupThrottledPeriods     = "target.cgroup.throttled_periods"
+	TargetCgroupThrottled            = "target.cgroup.throttled_seconds"
+	TargetCgroupMemory               = "target.cgroup.memory_bytes"
+	TargetCgroupMemoryLimit          = "target.cgroup.memory_limit_bytes"
+)
+
+// What a Go service says of its runtime, by package scrape. Times are in seconds, sizes in bytes.
+const (
+	GoGoroutines       = "go.goroutines"
+	GoMaxProcs         = "go.gomaxprocs"
+	GoGCPercent        = "go.gogc_percent"
+	GoMemoryLimit      = "go.memory_limit_bytes"
+	GoHeapLive         = "go.heap.live_bytes"
+	GoHeapGoal         = "go.heap.goal_bytes"
+	GoAllocatedBytes   = "go.allocated_bytes"
+	GoAllocatedObjects = "go.allocated_objects"
+	GoGCCycles         = "go.gc.cycles"
+	GoGCCPU            = "go.gc.cpu_seconds"
+	GoGCPauseP50       = "go.gc.pause.p50_seconds"
+	GoGCPauseP95       = "go.gc.pause.p95_seconds"
+	GoSchedLatencyP50  = "go.sched.latency.p50_seconds"
+	GoSchedLatencyP99  = "go.sched.latency.p99_seconds"
+	GoMutexWait        = "go.mutex.wait_seconds"
+)
+
+// The pools of database/sql, and what the database allows, by package scrape: connections, and
+// times in seconds.
+const (
+	DBMaxOpen        = "db.max_open"
+	DBMaxIdle        = "db.max_idle"
+	DBMaxLifetime    = "db.max_lifetime_seconds"
+	DBOpen           = "db.open"
+	DBInUse          = "db.in_use"
+	DBIdle           = "db.idle"
+	DBWaits          = "db.waits"
+	DBWait           = "db.wait_seconds"
+	DBClosedIdle     = "db.closed.idle"
+	DBClosedIdleTime = "db.closed.idle_time"
+	DBClosedLifetime = "db.closed.lifetime"
+	DBServerLimit    = "db.server_limit"
+)
+
+// What the kernel's perf events counted of the target's threads, by package kernel: all only grow;
+// PerfTaskClock is in seconds.
+const (
+	PerfContextSwitches = "perf.context_switches"
+	PerfMigrations      = "perf.cpu_migrations"
+	PerfMinorFaults     = "perf.faults.minor"
+	PerfMajorFaults     = "perf.faults.major"
+	PerfTaskClock       = "perf.task_clock_seconds"
+	PerfCycles          = "perf.cycles"
+	PerfInstructions    = "perf.instructions"
+	PerfCacheReferences = "perf.cache_references"
+	PerfCacheMisses     = "perf.cache_misses"
+	PerfBranchMisses    = "perf.branch_misses"
+)
+
+// What programs in the kernel counted, by package kernel: times in seconds, added up over threads,
+// and TCP segments.
+const (
+	BPFOffCPURunnable = "bpf.offcpu.runnable_seconds"
+	BPFOffCPUWaiting  = "bpf.offcpu.waiting_seconds"
+	BPFRetransmits    = "bpf.retransmits"
+)
 
 // What a target may run on, by the names that a run's manifest has.
 const (

@@ -144,8 +144,8 @@ func resources(steps []measure.Step, o Options) []resource {
 	var target, host, generator resource
 	target.name, target.how = "target cpu", "processor time of the target's process"
 	host.name = "host cpu"
-	host.how = "busy time of the whole machine, the generator's work included, " +
-		"as it shares the cores; its waiting for alarms is not"
+	host.how = "busy time of the whole machine, with the generator's work, as it shares " +
+		"the cores, but without its waiting for alarms"
 	generator.name = "generator cpu"
 	generator.how = "the generator's own busy time; it bounds what this generator can offer, " +
 		"not the target"

@@ -170,7 +170,7 @@ func (p *DeploymentPlan) request(a *Autoscaler, run *record.Run) {
 		a.RequestMemory = Figure{
 			asked,
 			"bytes",
-			fmt.Sprintf("highest resident memory in the run, %.4g MB, with %s of headroom", rss/1e6,
+			fmt.Sprintf("highest resident memory in the run, %s, with %s of headroom", format.Bytes(rss),
 				format.Percent(p.Options.Headroom)),
 		}
 	}
@@ -191,9 +191,9 @@ func (p *DeploymentPlan) doubtAutoscaler(a *Autoscaler, run *record.Run) {
 	}
 	cores := float64(run.Manifest.Machine.Cores)
 	if run.Manifest.Machine.TargetLocal && cores > 0 && c.AtLine.Value < .7*cores {
-		p.caution("at the line an instance uses %.2g of %.0f cores, so that something else is "+
-			"the bottleneck: beyond the line processor use may no longer indicate the load, "+
-			"and the autoscaler not see it", c.AtLine.Value, cores)
+		p.caution("at the line an instance uses %.2g of %.0f cores, so something else is the "+
+			"bottleneck: beyond the line, processor use may no longer show the load, and the "+
+			"autoscaler may not see it", c.AtLine.Value, cores)
 	}
 	if a.TargetCPU < 30 {
 		p.caution("the target of %d %% is low: fewer zones lost at once, a shorter start of "+

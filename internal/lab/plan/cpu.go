@@ -112,7 +112,7 @@ func fitBusy(points []point, rate float64) *CPU {
 	for _, at := range points {
 		busy, requests = busy+at.value, requests+at.rate
 	}
-	why := "whose rates are too much alike, or too few, to tell what idling costs"
+	why := "which are too few, or have rates too similar, to show what idling costs"
 	if highest(points) >= alike*lowest(points) && len(points) > 2 {
 		why = "whose line would begin below 0"
 	}

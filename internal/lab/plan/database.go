@@ -5,13 +5,8 @@ import (
 	"math"
 
 	"plimsoll/internal/lab/format"
+	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
-)
-
-// The names of samples that tell a pool, as a metrics page is read.
-const (
-	poolInUse = "db.in_use"
-	poolMost  = "db.max_open"
 )
 
 // What is kept back of a database's connections.
@@ -75,13 +70,13 @@ func (p *DeploymentPlan) needed(d *Database, run *record.Run) {
 		s := &run.Steps[i]
 		mean, n := 0.0, 0
 		for _, sample := range s.Samples {
-			v, there := sample.Values[poolInUse]
+			v, there := sample.Values[measure.DBInUse]
 			if !(there && v >= 0 && v <= mostHeld && s.Judged(sample.At)) {
 				continue
 			}
 			mean += v
 			n++
-			if limit := sample.Values[poolMost]; limit > 0 && v >= limit &&
+			if limit := sample.Values[measure.DBMaxOpen]; limit > 0 && v >= limit &&
 				s.Totals.Rate() <= p.Line.Low {
 				full = true
 			}
@@ -94,7 +89,7 @@ func (p *DeploymentPlan) needed(d *Database, run *record.Run) {
 		p.caution("the run does not tell how many connections to the database are in use (%s), "+
 			"so whether %.0f are enough is not known: survey with --metrics, of a page that has "+
 			"the pool's figures",
-			poolInUse, d.PerInstance.Value)
+			measure.DBInUse, d.PerInstance.Value)
 		return
 	}
 	held, moments := 0.0, 0.0

@@ -27,7 +27,7 @@ func (p *DeploymentPlan) Manifest() []byte {
 	note("", "")
 	note("",
 		"The percentage below is one of this request, so the Deployment's container needs it. "+
-			"It has no limit of the processor: a quota")
+			"It sets no processor limit: a quota")
 	note("", "stops an instance in the middle of requests, and the line was measured without one.")
 	if p.Options.Zones > 1 {
 		note("", "The loss of a zone is planned for %d over which the instances are spread evenly.",

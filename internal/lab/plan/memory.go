@@ -11,11 +11,6 @@ import (
 )
 
 const (
-	resident    = "target.memory.rss_bytes"
-	established = "listener.connections.established"
-)
-
-const (
 	// fewestPoints is how many different numbers of connections a line is drawn through: two make a
 	// line whatever lies between them.
 	fewestPoints = 3
@@ -77,7 +72,7 @@ func (p *DeploymentPlan) memory(run *record.Run, more []*record.Run) {
 			"connections, and %d are the fewest to draw a line through: "+
 			"run `plimsoll survey … --quick --connections N --out DIR` for several N, far apart, "+
 			"and name the directories with --memory DIR",
-			o.Idle+o.Active, resident, different, fewestPoints))
+			o.Idle+o.Active, measure.TargetRSS, different, fewestPoints))
 		return
 	}
 	l, active, ok := fitMemory(points)
@@ -168,10 +163,11 @@ func memoryPoints(runs []*record.Run) (points []MemoryPoint) {
 				if !s.Judged(sample.At) {
 					continue
 				}
-				if v, there := sample.Values[resident]; there && v >= 0 && v <= mostBytes {
+				if v, there := sample.Values[measure.TargetRSS]; there && v >= 0 && v <= mostBytes {
 					bytes = append(bytes, v)
 				}
-				if v, there := sample.Values[established]; there && v >= 0 && v <= mostHeld {
+				if v, there := sample.Values[measure.ListenerEstablished]; there && v >= 0 &&
+					v <= mostHeld {
 					connected = append(connected, v)
 				}
 			}
@@ -194,7 +190,7 @@ func memoryPoints(runs []*record.Run) (points []MemoryPoint) {
 func residentAtMost(run *record.Run) (bytes float64) {
 	for i := range run.Steps {
 		for _, sample := range run.Steps[i].Samples {
-			if v := sample.Values[resident]; v <= mostBytes {
+			if v := sample.Values[measure.TargetRSS]; v <= mostBytes {
 				bytes = max(bytes, v)
 			}
 		}

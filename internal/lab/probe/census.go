@@ -155,8 +155,8 @@ func (c *census) report(t *tally, into map[string]float64) error {
 				remote = max(remote, n)
 			}
 		}
-		into["host.tcp.ports_used"] = float64(most)
-		into["host.tcp.ports_used_remote"] = float64(remote)
+		into[measure.HostTCPPortsUsed] = float64(most)
+		into[measure.HostTCPPortsUsedRemote] = float64(remote)
 	}
 	err := c.reportListener(t, into)
 	if c.of != nil && c.of.lost == nil {
@@ -169,12 +169,12 @@ func (c *census) reportListener(t *tally, into map[string]float64) error {
 	if len(c.listen) == 0 {
 		return nil
 	}
-	into["listener.clients.time_wait"] = float64(t.clients)
+	into[measure.ListenerClientTimeWait] = float64(t.clients)
 	if len(t.listeners) > 0 {
 		c.listeners = t.listeners
-		into["listener.queue"] = float64(t.fullest.queue)
+		into[measure.ListenerQueue] = float64(t.fullest.queue)
 		if t.fullest.limit > 0 {
-			into["listener.queue_limit"] = float64(t.fullest.limit)
+			into[measure.ListenerQueueLimit] = float64(t.fullest.limit)
 		}
 	}
 	if len(c.listeners) == 0 && !c.local {
@@ -186,20 +186,20 @@ func (c *census) reportListener(t *tally, into map[string]float64) error {
 			"namespace that is read", addresses(c.listen))
 	}
 	for name, states := range map[string][]int{
-		"established":  {established},
-		"syn_received": {synReceived},
-		"fin_wait":     {finWait1, finWait2, closing},
-		"time_wait":    {timeWait},
-		"close_wait":   {closeWait},
+		measure.ListenerEstablished: {established},
+		measure.ListenerSYNReceived: {synReceived},
+		measure.ListenerFinWait:     {finWait1, finWait2, closing},
+		measure.ListenerTimeWait:    {timeWait},
+		measure.ListenerCloseWait:   {closeWait},
 	} {
 		n := 0
 		for _, state := range states {
 			n += t.served[state]
 		}
-		into["listener.connections."+name] = float64(n)
+		into[name] = float64(n)
 	}
 	if !c.files {
-		into["listener.retransmits"] = t.retransmits
+		into[measure.ListenerRetransmits] = t.retransmits
 	}
 	return nil
 }
@@ -243,8 +243,8 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	if errors.Is(err, errDenied) {
 		return err
 	}
-	into["target.outgoing.established"], into["target.outgoing.close_wait"] = open, closeWaits
-	into["target.outgoing.time_wait"], into["target.outgoing.time_wait_there"] = here, there
+	into[measure.TargetOutgoingEstablished], into[measure.TargetOutgoingCloseWait] = open, closeWaits
+	into[measure.TargetOutgoingTimeWait], into[measure.TargetOutgoingTimeWaitThere] = here, there
 	for _, at := range busiest(to) {
 		into[measure.OutgoingTo+at.String()] = float64(to[at])
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/prometheus/procfs"
+
+	"plimsoll/internal/lab/measure"
 )
 
 const (
@@ -124,18 +126,18 @@ func (c *cgroup) readCPU(into map[string]float64) {
 	if tightest == "" {
 		return
 	}
-	into["target.cgroup.cpu_quota_cores"] = least
+	into[measure.TargetCgroupCPUQuota] = least
 	text, err := readSmall(path.Join(tightest, "cpu.stat"), c.text[:])
 	if err != nil {
 		return
 	}
 	text = slices.Concat([]byte("\n"), text)
-	into["target.cgroup.periods"] = number(text, "\nnr_periods ")
-	into["target.cgroup.throttled_periods"] = number(text, "\nnr_throttled ")
+	into[measure.TargetCgroupPeriods] = number(text, "\nnr_periods ")
+	into[measure.TargetCgroupThrottledPeriods] = number(text, "\nnr_throttled ")
 	if c.cpu.second {
-		into["target.cgroup.throttled_seconds"] = number(text, "\nthrottled_usec ") / 1e6
+		into[measure.TargetCgroupThrottled] = number(text, "\nthrottled_usec ") / 1e6
 	} else {
-		into["target.cgroup.throttled_seconds"] = number(text, "\nthrottled_time ") / 1e9
+		into[measure.TargetCgroupThrottled] = number(text, "\nthrottled_time ") / 1e9
 	}
 }
 
@@ -193,9 +195,9 @@ func (c *cgroup) readMemory(into map[string]float64) (ok bool) {
 	if !ok {
 		return false
 	}
-	into["target.cgroup.memory_bytes"] = of
+	into[measure.TargetCgroupMemory] = of
 	if least < unlimited {
-		into["target.cgroup.memory_limit_bytes"] = least
+		into[measure.TargetCgroupMemoryLimit] = least
 	}
 	return true
 }

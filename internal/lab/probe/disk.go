@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"plimsoll/internal/lab/measure"
 )
 
 const (
@@ -67,9 +69,9 @@ func (d *disks) Read(into map[string]float64) error {
 		d.last[name] = sectors.busy
 	}
 	d.busy += busiest
-	into["host.disk.read_bytes"] = read
-	into["host.disk.written_bytes"] = written
-	into["host.disk.busy_seconds"] = d.busy
+	into[measure.HostDiskRead] = read
+	into[measure.HostDiskWritten] = written
+	into[measure.HostDiskBusy] = d.busy
 	if len(d.whole) >= maxDevices {
 		return fmt.Errorf("there are more than %d devices, and only so many are added up",
 			maxDevices)

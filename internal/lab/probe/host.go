@@ -27,19 +27,19 @@ func (p *processors) Read(into map[string]float64) error {
 		return err
 	}
 	t := stat.CPUTotal
-	into["host.cpu.user_seconds"] = t.User + t.Nice
-	into["host.cpu.system_seconds"] = t.System + t.IRQ + t.SoftIRQ
-	into["host.cpu.iowait_seconds"] = t.Iowait
-	into["host.cpu.steal_seconds"] = t.Steal
+	into[measure.HostCPUUser] = t.User + t.Nice
+	into[measure.HostCPUSystem] = t.System + t.IRQ + t.SoftIRQ
+	into[measure.HostCPUIowait] = t.Iowait
+	into[measure.HostCPUSteal] = t.Steal
 	into[measure.HostCPU] = busy(t)
 	for n, core := range stat.CPU {
 		if n < maxCores {
-			into["host.core."+strconv.FormatInt(n, 10)+".busy_seconds"] = busy(core)
+			into[measure.HostCoreBusy(strconv.FormatInt(n, 10))] = busy(core)
 		}
 	}
 	into[measure.HostCores] = float64(len(stat.CPU))
-	into["host.context_switches"] = float64(stat.ContextSwitches)
-	into["host.run_queue"] = float64(stat.ProcessesRunning)
+	into[measure.HostContextSwitches] = float64(stat.ContextSwitches)
+	into[measure.HostRunQueue] = float64(stat.ProcessesRunning)
 	return nil
 }
 
@@ -61,7 +61,7 @@ func (m *memory) Read(into map[string]float64) error {
 	if info.MemAvailableBytes == nil {
 		return errors.New("the kernel does not say what is available")
 	}
-	into["host.memory.available_bytes"] = float64(*info.MemAvailableBytes)
+	into[measure.HostMemoryAvailable] = float64(*info.MemAvailableBytes)
 	return nil
 }
 
@@ -79,10 +79,10 @@ func (p *paging) Read(into map[string]float64) error {
 	if err != nil {
 		return err
 	}
-	into["host.faults.major"] = number(text, "\npgmajfault ")
+	into[measure.HostMajorFaults] = number(text, "\npgmajfault ")
 	// A kernel that cannot swap has no such lines, and does not swap.
-	into["host.swap.in_bytes"] = number(text, "\npswpin ") * pageSize
-	into["host.swap.out_bytes"] = number(text, "\npswpout ") * pageSize
+	into[measure.HostSwapIn] = number(text, "\npswpin ") * pageSize
+	into[measure.HostSwapOut] = number(text, "\npswpout ") * pageSize
 	return nil
 }
 
@@ -108,7 +108,7 @@ func (n *nodes) Read(into map[string]float64) error {
 			return errors.New("the kernel's list of them is not understood")
 		}
 	}
-	into["host.numa_nodes"] = float64(n.count)
+	into[measure.HostNUMANodes] = float64(n.count)
 	return nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"strconv"
 
 	"github.com/prometheus/procfs"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // network is the network namespace whose figures are read: the target's, which in a container is
@@ -78,9 +80,9 @@ func (s sockets) Read(into map[string]float64) error {
 		for _, p := range stat.Protocols {
 			switch p.Protocol {
 			case "TCP", "TCP6":
-				into["host.tcp.in_use"] += float64(p.InUse)
+				into[measure.HostTCPInUse] += float64(p.InUse)
 				if p.TW != nil {
-					into["host.tcp.time_wait"] += float64(*p.TW)
+					into[measure.HostTCPTimeWait] += float64(*p.TW)
 				}
 			}
 		}
@@ -134,9 +136,9 @@ func (t *traffic) Read(into map[string]float64) error {
 			return errors.New("net/dev is not understood")
 		}
 	}
-	into["host.net.received_bytes"] = total[receivedBytes]
-	into["host.net.sent_bytes"] = total[sentBytes]
-	into["host.net.dropped"] = total[receivedDropped] + total[sentDropped]
+	into[measure.HostNetReceived] = total[receivedBytes]
+	into[measure.HostNetSent] = total[sentBytes]
+	into[measure.HostNetDropped] = total[receivedDropped] + total[sentDropped]
 	return nil
 }
 
@@ -172,15 +174,15 @@ func (t *tcpCounters) Read(into map[string]float64) error {
 // What the columns of the tables are called here.
 var (
 	snmpValues = map[string]string{
-		"RetransSegs":  "host.tcp.retransmits",
-		"OutSegs":      "host.tcp.segments_sent",
-		"ActiveOpens":  "host.tcp.opened_active",
-		"PassiveOpens": "host.tcp.opened_passive",
+		"RetransSegs":  measure.HostTCPRetransmits,
+		"OutSegs":      measure.HostTCPSegmentsSent,
+		"ActiveOpens":  measure.HostTCPOpenedActive,
+		"PassiveOpens": measure.HostTCPOpenedPassive,
 	}
 	netstatValues = map[string]string{
-		"ListenOverflows": "host.tcp.listen_overflows",
-		"ListenDrops":     "host.tcp.listen_drops",
-		"TCPSynRetrans":   "host.tcp.syn_retransmits",
+		"ListenOverflows": measure.HostTCPListenOverflows,
+		"ListenDrops":     measure.HostTCPListenDrops,
+		"TCPSynRetrans":   measure.HostTCPSYNRetransmits,
 	}
 )
 
@@ -233,10 +235,10 @@ func settings(root string, into map[string]float64) (low, high uint16, err error
 		into[as] = float64(n)
 		return nil
 	}
-	err = errors.Join(read("core/somaxconn", "host.tcp.somaxconn"),
-		read("ipv4/tcp_tw_reuse", "host.tcp.tw_reuse"))
-	entries := read("netfilter/nf_conntrack_count", "host.conntrack.entries")
-	limit := read("netfilter/nf_conntrack_max", "host.conntrack.limit")
+	err = errors.Join(read("core/somaxconn", measure.HostTCPSomaxconn),
+		read("ipv4/tcp_tw_reuse", measure.HostTCPTimeWaitReuse))
+	entries := read("netfilter/nf_conntrack_count", measure.HostConntrackEntries)
+	limit := read("netfilter/nf_conntrack_max", measure.HostConntrackLimit)
 	// Where it is not loaded nothing is tracked, and nothing runs full.
 	if !errors.Is(entries, fs.ErrNotExist) {
 		err = errors.Join(err, entries, limit)
@@ -246,6 +248,6 @@ func settings(root string, into map[string]float64) (low, high uint16, err error
 		low > high {
 		return 0, 0, errors.Join(err, errors.New("the range of local ports cannot be read"))
 	}
-	into["host.tcp.ports"] = float64(high-low) + 1
+	into[measure.HostTCPPorts] = float64(high-low) + 1
 	return low, high, err
 }

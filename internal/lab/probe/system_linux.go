@@ -3,6 +3,8 @@ package probe
 import (
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // cpuClock is the processor time in seconds of a process, with its threads that have ended, without
@@ -29,19 +31,19 @@ func cpuModel(proc procfs.FS) string {
 // callPlaces are where the system calls wait in which a thread stands. Those that only some
 // processors' Linux has are left out: the wait channel tells them.
 var callPlaces = map[int]string{
-	unix.SYS_FUTEX:           waitsForFutex,
-	unix.SYS_EPOLL_PWAIT:     waitsForEvents,
-	unix.SYS_PPOLL:           waitsForEvents,
-	unix.SYS_PSELECT6:        waitsForEvents,
-	unix.SYS_ACCEPT:          waitsForAccept,
-	unix.SYS_ACCEPT4:         waitsForAccept,
-	unix.SYS_RECVFROM:        waitsForAnswer,
-	unix.SYS_RECVMSG:         waitsForAnswer,
-	unix.SYS_SENDTO:          waitsForRoom,
-	unix.SYS_SENDMSG:         waitsForRoom,
-	unix.SYS_NANOSLEEP:       waitsForTime,
-	unix.SYS_CLOCK_NANOSLEEP: waitsForTime,
-	unix.SYS_FSYNC:           waitsForDisk,
-	unix.SYS_FDATASYNC:       waitsForDisk,
-	unix.SYS_FLOCK:           waitsForLockedFile,
+	unix.SYS_FUTEX:           measure.TargetWaitingFutex,
+	unix.SYS_EPOLL_PWAIT:     measure.TargetWaitingEvents,
+	unix.SYS_PPOLL:           measure.TargetWaitingEvents,
+	unix.SYS_PSELECT6:        measure.TargetWaitingEvents,
+	unix.SYS_ACCEPT:          measure.TargetWaitingAccept,
+	unix.SYS_ACCEPT4:         measure.TargetWaitingAccept,
+	unix.SYS_RECVFROM:        measure.TargetWaitingSocketRead,
+	unix.SYS_RECVMSG:         measure.TargetWaitingSocketRead,
+	unix.SYS_SENDTO:          measure.TargetWaitingSocketWrite,
+	unix.SYS_SENDMSG:         measure.TargetWaitingSocketWrite,
+	unix.SYS_NANOSLEEP:       measure.TargetWaitingSleep,
+	unix.SYS_CLOCK_NANOSLEEP: measure.TargetWaitingSleep,
+	unix.SYS_FSYNC:           measure.TargetWaitingDisk,
+	unix.SYS_FDATASYNC:       measure.TargetWaitingDisk,
+	unix.SYS_FLOCK:           measure.TargetWaitingFileLock,
 }

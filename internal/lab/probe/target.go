@@ -129,22 +129,22 @@ func (p *processes) Read(into map[string]float64) error {
 	}
 	p.members = living // who else goes by their numbers need not look at when they were started
 	into[measure.TargetCPU] = seconds
-	into["target.cpu.user_seconds"] = user
-	into["target.cpu.system_seconds"] = system
-	into["target.memory.rss_bytes"] = rss
-	into["target.threads"] = threads
-	into["target.processes"] = count
-	into["target.faults.minor"], into["target.faults.major"] = minor, major
+	into[measure.TargetCPUUser] = user
+	into[measure.TargetCPUSystem] = system
+	into[measure.TargetRSS] = rss
+	into[measure.TargetThreads] = threads
+	into[measure.TargetProcesses] = count
+	into[measure.TargetMinorFaults], into[measure.TargetMajorFaults] = minor, major
 	if p.limit > 0 {
-		into["target.descriptors_limit"] = p.limit
+		into[measure.TargetDescriptorsLimit] = p.limit
 	}
 	if p.allowed > 0 {
-		into["target.cores_allowed"] = float64(p.allowed)
+		into[measure.TargetCoresAllowed] = float64(p.allowed)
 	}
 	if denied != nil {
 		return denied
 	}
-	into[measure.TargetDescriptors], into["target.descriptors_most"] = descriptors, most
+	into[measure.TargetDescriptors], into[measure.TargetDescriptorsMost] = descriptors, most
 	return nil
 }
 
@@ -264,8 +264,8 @@ func (s *switches) Read(into map[string]float64) error {
 			involuntary += number(status, "\nnonvoluntary_ctxt_switches:")
 		}
 	}
-	into["target.context_switches.voluntary"] = voluntary
-	into["target.context_switches.involuntary"] = involuntary
+	into[measure.TargetContextSwitchesVoluntary] = voluntary
+	into[measure.TargetContextSwitchesInvoluntary] = involuntary
 	return nil
 }
 

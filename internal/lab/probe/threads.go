@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"plimsoll/internal/lab/measure"
 )
 
 const (
@@ -18,60 +20,48 @@ const (
 	fullThread = .85
 )
 
-// The places that threads wait in, as the kernel tells them: the last part of the values' names.
-const (
-	waitsForFutex      = "futex"
-	waitsForEvents     = "events"
-	waitsForAccept     = "accept"
-	waitsForAnswer     = "socket_read"
-	waitsForRoom       = "socket_write"
-	waitsForPipe       = "pipe"
-	waitsForTime       = "sleep"
-	waitsForDisk       = "disk"
-	waitsForLockedFile = "file_lock"
-	waitsForOther      = "other"
-)
-
-// waitPlaces are all of them.
+// waitPlaces are the names of the places that threads wait in, as the kernel tells them.
 var waitPlaces = []string{
-	waitsForFutex, waitsForEvents, waitsForAccept, waitsForAnswer, waitsForRoom, waitsForPipe,
-	waitsForTime, waitsForDisk, waitsForLockedFile, waitsForOther,
+	measure.TargetWaitingFutex, measure.TargetWaitingEvents, measure.TargetWaitingAccept,
+	measure.TargetWaitingSocketRead, measure.TargetWaitingSocketWrite, measure.TargetWaitingPipe,
+	measure.TargetWaitingSleep, measure.TargetWaitingDisk, measure.TargetWaitingFileLock,
+	measure.TargetWaitingOther,
 }
 
 // channels are the kernel's wait channels by how their names begin. The kernel renames them now and
 // then; a name that is not here is "other".
 var channels = []struct{ begins, place string }{
-	{"futex_", waitsForFutex},
-	{"ep_poll", waitsForEvents},
-	{"do_epoll_wait", waitsForEvents},
-	{"do_poll", waitsForEvents},
-	{"do_sys_poll", waitsForEvents},
-	{"do_select", waitsForEvents},
-	{"poll_schedule_timeout", waitsForEvents},
-	{"io_cqring_wait", waitsForEvents},
-	{"inet_csk_accept", waitsForAccept},
-	{"sk_wait_data", waitsForAnswer},
-	{"tcp_recvmsg", waitsForAnswer},
-	{"wait_woken", waitsForAnswer},
-	{"unix_stream_", waitsForAnswer},
-	{"__skb_wait", waitsForAnswer},
-	{"sk_stream_wait", waitsForRoom},
-	{"sock_alloc_send", waitsForRoom},
-	{"pipe_", waitsForPipe},
-	{"anon_pipe_", waitsForPipe},
-	{"hrtimer_nanosleep", waitsForTime},
-	{"do_nanosleep", waitsForTime},
-	{"io_schedule", waitsForDisk},
-	{"folio_wait", waitsForDisk},
-	{"wait_on_page", waitsForDisk},
-	{"jbd2_", waitsForDisk},
-	{"ext4_", waitsForDisk},
-	{"xfs_", waitsForDisk},
-	{"blk_", waitsForDisk},
-	{"submit_bio_wait", waitsForDisk},
-	{"flock_lock", waitsForLockedFile},
-	{"locks_lock", waitsForLockedFile},
-	{"fcntl_setlk", waitsForLockedFile},
+	{"futex_", measure.TargetWaitingFutex},
+	{"ep_poll", measure.TargetWaitingEvents},
+	{"do_epoll_wait", measure.TargetWaitingEvents},
+	{"do_poll", measure.TargetWaitingEvents},
+	{"do_sys_poll", measure.TargetWaitingEvents},
+	{"do_select", measure.TargetWaitingEvents},
+	{"poll_schedule_timeout", measure.TargetWaitingEvents},
+	{"io_cqring_wait", measure.TargetWaitingEvents},
+	{"inet_csk_accept", measure.TargetWaitingAccept},
+	{"sk_wait_data", measure.TargetWaitingSocketRead},
+	{"tcp_recvmsg", measure.TargetWaitingSocketRead},
+	{"wait_woken", measure.TargetWaitingSocketRead},
+	{"unix_stream_", measure.TargetWaitingSocketRead},
+	{"__skb_wait", measure.TargetWaitingSocketRead},
+	{"sk_stream_wait", measure.TargetWaitingSocketWrite},
+	{"sock_alloc_send", measure.TargetWaitingSocketWrite},
+	{"pipe_", measure.TargetWaitingPipe},
+	{"anon_pipe_", measure.TargetWaitingPipe},
+	{"hrtimer_nanosleep", measure.TargetWaitingSleep},
+	{"do_nanosleep", measure.TargetWaitingSleep},
+	{"io_schedule", measure.TargetWaitingDisk},
+	{"folio_wait", measure.TargetWaitingDisk},
+	{"wait_on_page", measure.TargetWaitingDisk},
+	{"jbd2_", measure.TargetWaitingDisk},
+	{"ext4_", measure.TargetWaitingDisk},
+	{"xfs_", measure.TargetWaitingDisk},
+	{"blk_", measure.TargetWaitingDisk},
+	{"submit_bio_wait", measure.TargetWaitingDisk},
+	{"flock_lock", measure.TargetWaitingFileLock},
+	{"locks_lock", measure.TargetWaitingFileLock},
+	{"fcntl_setlk", measure.TargetWaitingFileLock},
 }
 
 // threads looks at each of the target's threads: how much of a processor it uses, and where it
@@ -125,16 +115,16 @@ func (t *threads) Read(into map[string]float64) error {
 		return err
 	}
 	if !first {
-		into["target.threads.hottest_share"] = v.hottest
-		into["target.threads.full"] = float64(v.full)
+		into[measure.TargetThreadsHottest] = v.hottest
+		into[measure.TargetThreadsFull] = float64(v.full)
 	}
-	into["target.threads.running"] = float64(v.running)
+	into[measure.TargetThreadsRunning] = float64(v.running)
 	if v.withheld > 0 && v.withheld == v.asleep {
 		return errors.New("where its threads wait may not be looked at: run as the same user, " +
 			"or as root")
 	}
 	for _, place := range waitPlaces {
-		into["target.threads.waiting."+place] = float64(v.waiting[place])
+		into[place] = float64(v.waiting[place])
 	}
 	return nil
 }
@@ -185,7 +175,7 @@ func (t *threads) state(dir string, state byte, v *view) {
 	case 'R':
 		v.running++
 	case 'D':
-		v.waiting[waitsForDisk]++
+		v.waiting[measure.TargetWaitingDisk]++
 	case 'S':
 		v.asleep++
 		place := t.place(dir)
@@ -207,7 +197,7 @@ func (t *threads) place(dir string) string {
 				return c.place
 			}
 		}
-		return waitsForOther
+		return measure.TargetWaitingOther
 	}
 	text, err = readSmall(filepath.Join(dir, "syscall"), t.text[:])
 	if err != nil {
@@ -221,5 +211,5 @@ func (t *threads) place(dir string) string {
 	if place, known := callPlaces[number]; known {
 		return place
 	}
-	return waitsForOther
+	return measure.TargetWaitingOther
 }

@@ -50,7 +50,7 @@ func TestWhatIsNotAProfileIsSaidInOneLine(t *testing.T) {
 		"the text form":        {[]byte("goroutine profile: total 7\n1 @ 0x1\n"), "not a profile in pprof's format"},
 		"cut short":            {whole[:len(whole)-10], "cut short"},
 		"zipped garbage":       {append([]byte{0x1f, 0x8b}, "garbage that is long enough to be read"...), "compression is damaged"},
-		"a bomb":               {zipped(t, func(z *gzip.Writer) { repeat(t, z, make([]byte, 1<<20), 65) }), "unpacks to more than 64 MB"},
+		"a bomb":               {zipped(t, func(z *gzip.Writer) { repeat(t, z, make([]byte, 1<<20), 65) }), "unpacks to more than 64 MiB"},
 		"too long":             {make([]byte, 32<<20+1), "more than 32"},
 		"too many types":       {message(1, nil, 101), "more than 100 types"},
 		"too many samples":     {message(2, nil, 200_001), "more than 200000 samples"},

@@ -70,7 +70,7 @@ func unpack(data []byte) ([]byte, error) {
 	case len(data) == 0:
 		return nil, errors.New("the profile is empty")
 	case len(data) > mostCompressed:
-		return nil, fmt.Errorf("the profile has %d MB, more than %d",
+		return nil, fmt.Errorf("the profile has %d MiB, more than %d",
 			len(data)>>20, mostCompressed>>20)
 	case !bytes.HasPrefix(data, []byte{0x1f, 0x8b}):
 		return data, nil
@@ -84,7 +84,7 @@ func unpack(data []byte) ([]byte, error) {
 		return nil, fmt.Errorf("the profile's compression is damaged, or it was cut short: %w", err)
 	}
 	if len(raw) > mostRaw {
-		return nil, fmt.Errorf("the profile unpacks to more than %d MB", mostRaw>>20)
+		return nil, fmt.Errorf("the profile unpacks to more than %d MiB", mostRaw>>20)
 	}
 	return raw, nil
 }

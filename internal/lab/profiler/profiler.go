@@ -106,7 +106,7 @@ func readFile(name string) ([]byte, error) {
 	}
 	data, err := io.ReadAll(io.LimitReader(f, stacks.Most+1))
 	if err == nil && len(data) > stacks.Most {
-		err = fmt.Errorf("its profile is larger than %d MB: profile for a shorter time, or less often",
+		err = fmt.Errorf("its profile is larger than %d MiB: profile for a shorter time, or less often",
 			stacks.Most>>20)
 	}
 	return data, err
@@ -124,7 +124,7 @@ func Recording(ctx context.Context, file string, o stacks.Options) (*profile.Pro
 		return nil, err
 	}
 	if out.cut {
-		return nil, fmt.Errorf("the recording has more than %d MB of samples", stacks.Most>>20)
+		return nil, fmt.Errorf("the recording has more than %d MiB of samples", stacks.Most>>20)
 	}
 	p, _, err := stacks.Read(out.kept.Bytes(), o)
 	return p, err

@@ -46,7 +46,7 @@ func (r *Run) Profile(step int, kind string) ([]byte, error) {
 	case err != nil:
 		return nil, s.unreadable(name, err)
 	case len(content) > maxProfile:
-		return nil, s.damaged(name, 0, fmt.Errorf("it is larger than %d MB", maxProfile>>20))
+		return nil, s.damaged(name, 0, fmt.Errorf("it is larger than %d MiB", maxProfile>>20))
 	}
 	return content, nil
 }

@@ -78,7 +78,7 @@ func TestAProfilesFileIsReadWithinBounds(t *testing.T) {
 			func() error {
 				return errors.Join(os.WriteFile(name, nil, 0o644), os.Truncate(name, 1<<40))
 			},
-			"larger than 32 MB",
+			"larger than 32 MiB",
 		},
 		"a named pipe":      {func() error { return syscall.Mkfifo(name, 0o644) }, "cannot be read"},
 		"a link to outside": {func() error { return os.Symlink("/etc/passwd", name) }, "cannot be read"},

@@ -22,7 +22,7 @@ type source struct {
 	cells int   // buckets that may still be held
 }
 
-var errTooMuch = fmt.Errorf("holds more than the %d MB that are read of a run", maxRun>>20)
+var errTooMuch = fmt.Errorf("holds more than the %d MiB that are read of a run", maxRun>>20)
 
 // open opens a regular file.
 func (s *source) open(name string) (*os.File, error) {

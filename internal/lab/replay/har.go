@@ -41,7 +41,7 @@ type budget struct {
 }
 
 // errEntry ends a HAR in which something is larger than is held in memory.
-var errEntry = errors.New("an entry is larger than 64 MB, or the document is not a HAR")
+var errEntry = errors.New("an entry is larger than 64 MiB, or the document is not a HAR")
 
 // Read reads.
 func (b *budget) Read(p []byte) (int, error) {

@@ -9,28 +9,20 @@ import (
 	"plimsoll/internal/lab/model"
 )
 
-// number writes a number for a person: thousands set apart, and three significant digits where it
-// is below 100.
+// number writes a number for a person, as charts and tables need it: unlike format.Digits it has
+// neither decimals after a whole number nor a bound on small ones.
 func number(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
 		return "–"
 	case v < 0:
 		return "−" + number(-v)
+	case v > 1e15:
+		return strconv.FormatFloat(v, 'f', 0, 64)
 	case v >= 100 || v == math.Trunc(v):
-		return thousands(strconv.FormatFloat(math.Round(v), 'f', 0, 64))
+		return format.Count(int64(math.Round(v)))
 	}
 	return strconv.FormatFloat(v, 'g', 3, 64)
-}
-
-func thousands(digits string) string {
-	if len(digits) > 15 {
-		return digits
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
 }
 
 func short(v float64) string {

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // ringSize is how many pauses the runtime remembers.
@@ -51,14 +53,15 @@ func (s *site) expvar(text []byte) (reading, error) {
 // runtime puts in what memstats say. What they do not tell, such as the goroutines or the live
 // heap, is left out.
 func (s *site) runtime(into reading, m *memstats) {
-	into["go.allocated_bytes"] = float64(m.TotalAlloc)
-	into["go.allocated_objects"] = float64(m.Mallocs)
+	into[measure.GoAllocatedBytes] = float64(m.TotalAlloc)
+	into[measure.GoAllocatedObjects] = float64(m.Mallocs)
 	if goal := float64(m.NextGC); bounded(goal) {
-		into["go.heap.goal_bytes"] = goal
+		into[measure.GoHeapGoal] = goal
 	}
-	into["go.gc.cycles"] = float64(m.NumGC)
+	into[measure.GoGCCycles] = float64(m.NumGC)
 	if pauses := s.ring.since(m); len(pauses) > 0 {
-		into[pauseMedian], into[pauseTail] = nearest(pauses, .5), nearest(pauses, .95)
+		into[measure.GoGCPauseP50] = nearest(pauses, .5)
+		into[measure.GoGCPauseP95] = nearest(pauses, .95)
 	}
 }
 

@@ -85,7 +85,7 @@ func fetch(
 	case err != nil:
 		return nil, nil, cause(ctx, shown, err)
 	case int64(len(body)) > limit:
-		return nil, nil, fmt.Errorf("%s answers with more than %d MB: %w",
+		return nil, nil, fmt.Errorf("%s answers with more than %d MiB: %w",
 			shown, limit>>20, errTooLarge)
 	}
 	return body, response.Header, nil

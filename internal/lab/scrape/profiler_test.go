@@ -150,7 +150,7 @@ func TestInvalidProfilesAreErrorsSaidOnce(t *testing.T) {
 					return
 				}
 			}
-		}, "more than 32 MB"},
+		}, "more than 32 MiB"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			nothingStays(t)

@@ -10,6 +10,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // families are a page's series by their name without labels.
@@ -152,17 +154,17 @@ func (s *site) quantiles(into reading, all families) {
 	}
 	latencies := s.latencies.since(histogramOf(all.one(latencyHistograms...)))
 	if latencies.total() > 0 {
-		put(latencyMedian, latencies.quantile(.5))
-		put(latencyTail, latencies.quantile(.99))
+		put(measure.GoSchedLatencyP50, latencies.quantile(.5))
+		put(measure.GoSchedLatencyP99, latencies.quantile(.99))
 	}
 	pauses := s.pauses.since(histogramOf(all.one(pauseHistograms...)))
 	cycles, said := s.cycles.since(cyclesOf(all.one(pauseSummary)))
 	switch {
 	case said && cycles.count > 0:
-		put(pauseMedian, cycles.quantile(.5, pauses))
-		put(pauseTail, cycles.quantile(.95, pauses))
+		put(measure.GoGCPauseP50, cycles.quantile(.5, pauses))
+		put(measure.GoGCPauseP95, cycles.quantile(.95, pauses))
 	case !said && pauses.total() > 0:
-		put(pauseMedian, pauses.quantile(.5))
-		put(pauseTail, pauses.quantile(.95))
+		put(measure.GoGCPauseP50, pauses.quantile(.5))
+		put(measure.GoGCPauseP95, pauses.quantile(.95))
 	}
 }

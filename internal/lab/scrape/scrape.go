@@ -22,6 +22,7 @@ import (
 	"unicode"
 
 	"plimsoll/internal/lab/format"
+	"plimsoll/internal/lab/measure"
 )
 
 // The bounds of pages. One is read at most once in every, as a service has to make it: once a
@@ -49,9 +50,6 @@ const (
 	// samples wait for it.
 	maxFailed = 2
 )
-
-// prefix begins the names of series as the page has them.
-const prefix = "metrics."
 
 // Page is the source of what a service exports, made of one page or more. It satisfies
 // probe.Source. Its methods are called by one goroutine at a time.
@@ -204,12 +202,12 @@ func (s *site) before(later *site, name string) bool {
 	if _, ok := s.gave[name]; ok {
 		return true
 	}
-	return s.host != later.host && strings.HasPrefix(name, "go.") && s.speaksOfGo()
+	return s.host != later.host && strings.HasPrefix(name, measure.GoNames) && s.speaksOfGo()
 }
 
 func (s *site) speaksOfGo() bool {
 	for name := range s.gave {
-		if strings.HasPrefix(name, "go.") {
+		if strings.HasPrefix(name, measure.GoNames) {
 			return true
 		}
 	}
@@ -297,7 +295,7 @@ type taker struct {
 }
 
 func (t *taker) take(name string, v float64) {
-	switch name = prefix + name; {
+	switch name = measure.Metrics + name; {
 	// JSON has no word for what is not a number.
 	case v-v != 0:
 	case len(name) > maxName || format.Clean(name) != name:
@@ -317,7 +315,7 @@ func (t *taker) error(shown string) error {
 		return fmt.Errorf("%s has more than %d series: the others are not kept", shown, maxSeries)
 	case t.odd:
 		return fmt.Errorf("%s has series whose names are longer than %d bytes, or no text: "+
-			"they are not kept", shown, maxName-len(prefix))
+			"they are not kept", shown, maxName-len(measure.Metrics))
 	}
 	return nil
 }

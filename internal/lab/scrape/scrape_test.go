@@ -171,7 +171,7 @@ var hostile = map[string]struct {
 				return
 			}
 		}
-	}, "more than 4 MB", false, false},
+	}, "more than 4 MiB", false, false},
 	"a page that drips": {func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "requests_total 1")
 		w.(http.Flusher).Flush()

@@ -9,52 +9,44 @@ import (
 // Values are the names that this package gives besides "metrics." and a series' own. Times are in
 // seconds, sizes in bytes.
 var Values = []measure.SampleName{
-	measure.Gauge("go.goroutines", "goroutines"),
-	measure.Gauge("go.gomaxprocs", "threads that may run Go code at once"),
-	measure.Gauge("go.gogc_percent", "GOGC; -1 where it is off"),
-	measure.Gauge("go.memory_limit_bytes", "GOMEMLIMIT; absent where there is none"),
-	measure.Gauge("go.heap.live_bytes", "what the last garbage collection found in use"),
-	measure.Gauge("go.heap.goal_bytes",
+	measure.Gauge(measure.GoGoroutines, "goroutines"),
+	measure.Gauge(measure.GoMaxProcs, "threads that may run Go code at once"),
+	measure.Gauge(measure.GoGCPercent, "GOGC; -1 where it is off"),
+	measure.Gauge(measure.GoMemoryLimit, "GOMEMLIMIT; absent where there is none"),
+	measure.Gauge(measure.GoHeapLive, "what the last garbage collection found in use"),
+	measure.Gauge(measure.GoHeapGoal,
 		"the size of the heap at which the next one is to end; absent where none is to come"),
-	measure.Counter("go.allocated_bytes", "memory that was allocated on the heap"),
-	measure.Counter("go.allocated_objects", "objects that were allocated on the heap"),
-	measure.Counter("go.gc.cycles", "garbage collections"),
-	measure.Counter("go.gc.cpu_seconds",
+	measure.Counter(measure.GoAllocatedBytes, "memory that was allocated on the heap"),
+	measure.Counter(measure.GoAllocatedObjects, "objects that were allocated on the heap"),
+	measure.Counter(measure.GoGCCycles, "garbage collections"),
+	measure.Counter(measure.GoGCCPU,
 		"processor time of garbage collection, that of idle processors among it; "+
 			"the runtime estimates it at the end of each collection"),
-	measure.Gauge(pauseMedian,
+	measure.Gauge(measure.GoGCPauseP50,
 		"the median of garbage collection's pauses since the last reading; "+
 			"absent when there were none"),
-	measure.Gauge(pauseTail, "their 95th percentile"),
-	measure.Gauge(latencyMedian,
+	measure.Gauge(measure.GoGCPauseP95, "their 95th percentile"),
+	measure.Gauge(measure.GoSchedLatencyP50,
 		"the median of the time that goroutines which could run waited for a thread, "+
 			"since the last reading"),
-	measure.Gauge(latencyTail, "its 99th percentile"),
-	measure.Counter("go.mutex.wait_seconds", "time that goroutines waited for mutexes, added up"),
-	measure.Gauge("db.max_open",
+	measure.Gauge(measure.GoSchedLatencyP99, "its 99th percentile"),
+	measure.Counter(measure.GoMutexWait, "time that goroutines waited for mutexes, added up"),
+	measure.Gauge(measure.DBMaxOpen,
 		"connections that database/sql's pools may open, added up; 0 where one has no limit"),
-	measure.Gauge("db.max_idle", "connections that the pools may keep idle"),
-	measure.Gauge("db.max_lifetime_seconds",
+	measure.Gauge(measure.DBMaxIdle, "connections that the pools may keep idle"),
+	measure.Gauge(measure.DBMaxLifetime,
 		"for how long a connection may be used, the least of the pools; 0 is forever"),
-	measure.Gauge("db.open", "connections that are open"),
-	measure.Gauge("db.in_use", "connections in use"),
-	measure.Gauge("db.idle", "connections that are idle"),
-	measure.Counter("db.waits", "times that a connection was waited for"),
-	measure.Counter("db.wait_seconds", "time that connections were waited for, added up"),
-	measure.Counter("db.closed.idle", "connections closed because more were idle than may be"),
-	measure.Counter("db.closed.idle_time",
+	measure.Gauge(measure.DBOpen, "connections that are open"),
+	measure.Gauge(measure.DBInUse, "connections in use"),
+	measure.Gauge(measure.DBIdle, "connections that are idle"),
+	measure.Counter(measure.DBWaits, "times that a connection was waited for"),
+	measure.Counter(measure.DBWait, "time that connections were waited for, added up"),
+	measure.Counter(measure.DBClosedIdle, "connections closed because more were idle than may be"),
+	measure.Counter(measure.DBClosedIdleTime,
 		"connections closed because they were idle for too long"),
-	measure.Counter("db.closed.lifetime", "connections closed because they were too old"),
-	measure.Gauge("db.server_limit", "connections that the database allows"),
+	measure.Counter(measure.DBClosedLifetime, "connections closed because they were too old"),
+	measure.Gauge(measure.DBServerLimit, "connections that the database allows"),
 }
-
-// The names of quantiles.
-const (
-	pauseMedian   = "go.gc.pause.p50_seconds"
-	pauseTail     = "go.gc.pause.p95_seconds"
-	latencyMedian = "go.sched.latency.p50_seconds"
-	latencyTail   = "go.sched.latency.p99_seconds"
-)
 
 // understood says which series of a Prometheus page a value is read from: the first of them that
 // the page has. join makes one value of the series that differ in their labels; ok is false when
@@ -64,41 +56,41 @@ var understood = []struct {
 	from  []string
 	join  func(all []float64) (v float64, ok bool)
 }{
-	{"go.goroutines", []string{"go_goroutines", "go_sched_goroutines_goroutines"}, only},
-	{"go.gomaxprocs", []string{"go_sched_gomaxprocs_threads", "go_gomaxprocs"}, only},
-	{"go.gogc_percent", []string{"go_gc_gogc_percent"}, percent},
-	{"go.memory_limit_bytes", []string{"go_gc_gomemlimit_bytes"}, limit},
-	{"go.heap.live_bytes", []string{"go_gc_heap_live_bytes"}, only},
-	{"go.heap.goal_bytes", []string{"go_gc_heap_goal_bytes", "go_memstats_next_gc_bytes"}, limit},
+	{measure.GoGoroutines, []string{"go_goroutines", "go_sched_goroutines_goroutines"}, only},
+	{measure.GoMaxProcs, []string{"go_sched_gomaxprocs_threads", "go_gomaxprocs"}, only},
+	{measure.GoGCPercent, []string{"go_gc_gogc_percent"}, percent},
+	{measure.GoMemoryLimit, []string{"go_gc_gomemlimit_bytes"}, limit},
+	{measure.GoHeapLive, []string{"go_gc_heap_live_bytes"}, only},
+	{measure.GoHeapGoal, []string{"go_gc_heap_goal_bytes", "go_memstats_next_gc_bytes"}, limit},
 	{
-		"go.allocated_bytes",
+		measure.GoAllocatedBytes,
 		[]string{"go_gc_heap_allocs_bytes_total", "go_memstats_alloc_bytes_total"},
 		only,
 	},
 	{
-		"go.allocated_objects",
+		measure.GoAllocatedObjects,
 		[]string{"go_gc_heap_allocs_objects_total", "go_memstats_mallocs_total"},
 		only,
 	},
 	{
-		"go.gc.cycles",
+		measure.GoGCCycles,
 		[]string{"go_gc_cycles_total_gc_cycles_total", "go_gc_duration_seconds_count"},
 		only,
 	},
-	{"go.gc.cpu_seconds", []string{"go_cpu_classes_gc_total_cpu_seconds_total"}, only},
-	{"go.mutex.wait_seconds", []string{"go_sync_mutex_wait_total_seconds_total"}, only},
-	{"db.max_open", []string{"go_sql_max_open_connections"}, sumUnlessZero},
-	{"db.max_idle", []string{"go_sql_max_idle_connections"}, sum},
-	{"db.max_lifetime_seconds", []string{"go_sql_max_lifetime_seconds"}, least},
-	{"db.open", []string{"go_sql_open_connections"}, sum},
-	{"db.in_use", []string{"go_sql_in_use_connections"}, sum},
-	{"db.idle", []string{"go_sql_idle_connections"}, sum},
-	{"db.waits", []string{"go_sql_wait_count_total"}, sum},
-	{"db.wait_seconds", []string{"go_sql_wait_duration_seconds_total"}, sum},
-	{"db.closed.idle", []string{"go_sql_max_idle_closed_total"}, sum},
-	{"db.closed.idle_time", []string{"go_sql_max_idle_time_closed_total"}, sum},
-	{"db.closed.lifetime", []string{"go_sql_max_lifetime_closed_total"}, sum},
-	{"db.server_limit", []string{"pg_settings_max_connections"}, sum},
+	{measure.GoGCCPU, []string{"go_cpu_classes_gc_total_cpu_seconds_total"}, only},
+	{measure.GoMutexWait, []string{"go_sync_mutex_wait_total_seconds_total"}, only},
+	{measure.DBMaxOpen, []string{"go_sql_max_open_connections"}, sumUnlessZero},
+	{measure.DBMaxIdle, []string{"go_sql_max_idle_connections"}, sum},
+	{measure.DBMaxLifetime, []string{"go_sql_max_lifetime_seconds"}, least},
+	{measure.DBOpen, []string{"go_sql_open_connections"}, sum},
+	{measure.DBInUse, []string{"go_sql_in_use_connections"}, sum},
+	{measure.DBIdle, []string{"go_sql_idle_connections"}, sum},
+	{measure.DBWaits, []string{"go_sql_wait_count_total"}, sum},
+	{measure.DBWait, []string{"go_sql_wait_duration_seconds_total"}, sum},
+	{measure.DBClosedIdle, []string{"go_sql_max_idle_closed_total"}, sum},
+	{measure.DBClosedIdleTime, []string{"go_sql_max_idle_time_closed_total"}, sum},
+	{measure.DBClosedLifetime, []string{"go_sql_max_lifetime_closed_total"}, sum},
+	{measure.DBServerLimit, []string{"pg_settings_max_connections"}, sum},
 }
 
 // The histograms and the summary that quantiles are made of. The older name of the pauses comes

@@ -119,7 +119,7 @@ func Read(data []byte, o Options) (*profile.Profile, Format, error) {
 // unpack decompresses what is compressed.
 func unpack(data []byte) (raw []byte, packed bool, err error) {
 	if len(data) > Most {
-		return nil, false, fmt.Errorf("it has %d MB, more than %d", len(data)>>20, Most>>20)
+		return nil, false, fmt.Errorf("it has %d MiB, more than %d", len(data)>>20, Most>>20)
 	}
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, false, nil
@@ -133,7 +133,7 @@ func unpack(data []byte) (raw []byte, packed bool, err error) {
 		return nil, true, fmt.Errorf("its compression is damaged, or it was cut short: %w", err)
 	}
 	if len(raw) > Most {
-		return nil, true, fmt.Errorf("it unpacks to more than %d MB", Most>>20)
+		return nil, true, fmt.Errorf("it unpacks to more than %d MiB", Most>>20)
 	}
 	return raw, true, nil
 }

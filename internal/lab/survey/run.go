@@ -19,7 +19,7 @@ import (
 // done, the context was cancelled) is not an error: Result.Early says what, and the result holds what
 // was known by then. An error without a result means that not even the first step could be done; an
 // error with one comes from o.Done. Result.Ended is the caller's to fill in, since a survey knows
-// no clock, and so is all of Result.Model but its Predictions.
+// no clock.
 func Run(ctx context.Context, b Bench, o Options) (*record.Result, error) {
 	o = withDefaults(o)
 	if len(o.SLO) == 0 {
@@ -115,17 +115,33 @@ func (s *surveyor) conclude() {
 	if !r.Line.Found && r.Line.Why == "" {
 		r.Line = s.line()
 	}
-	if r.Line.Found {
-		for i := range r.Model.Predictions {
-			model.Score(&r.Model.Predictions[i], r.Line.Interval)
-		}
-	}
+	s.model()
 	r.Peak, r.Collapse = s.peak()
 	if !r.Recovery.Tested && r.Recovery.Why == "" {
 		r.Recovery.Why = "not tested: the survey did not come to it"
 	}
 	s.caveats()
 	r.Validity = s.validity()
+}
+
+// model makes the model from all steps, and scores what was predicted before the line was known.
+func (s *surveyor) model() {
+	m := &s.result.Model
+	if s.o.Fit != nil {
+		steps := make([]measure.Step, len(s.trials))
+		for i, t := range s.trials {
+			steps[i] = t.step
+		}
+		predictions := m.Predictions
+		*m = s.o.Fit(steps)
+		m.Predictions = predictions
+	}
+	if !s.result.Line.Found {
+		return
+	}
+	for i := range m.Predictions {
+		model.Score(&m.Predictions[i], s.result.Line.Interval)
+	}
 }
 
 // warm has the service answer one request at a time until its response times have settled, and says

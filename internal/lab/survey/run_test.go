@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -293,6 +294,27 @@ func TestAStepThatCannotBeKeptEndsTheSurvey(t *testing.T) {
 	r, err := Run(context.Background(), four(), o)
 	if !errors.Is(err, full) || r == nil || len(r.Judgements) != 4 || steps != 4 {
 		t.Errorf("%v %+v", err, r)
+	}
+}
+
+func TestTheModelIsMadeOfAllStepsAndKeepsThePredictions(t *testing.T) {
+	o := quick(t)
+	o.Predict = func([]measure.Step) *model.Prediction { return &model.Prediction{Limit: "workers"} }
+	var numbers []int
+	o.Fit = func(steps []measure.Step) model.Model {
+		for _, s := range steps {
+			numbers = append(numbers, s.Plan.Number)
+		}
+		return model.Model{Smallest: "processors"}
+	}
+	r := run(t, four(), o)
+	var judged []int
+	for _, j := range r.Judgements {
+		judged = append(judged, j.Step)
+	}
+	if !slices.Equal(numbers, judged) || r.Model.Smallest != "processors" ||
+		len(r.Model.Predictions) != 1 || r.Model.Predictions[0].Measured != r.Line.Interval {
+		t.Errorf("made of steps %v of %v: %+v", numbers, judged, r.Model)
 	}
 }
 

@@ -60,6 +60,9 @@ type Options struct {
 	// loop with one connection (Plan.Rate 0) where there was one. It returns nil when it cannot. It
 	// may be nil itself.
 	Predict func(steps []measure.Step) *model.Prediction
+	// Fit makes the result's model from all steps, when the survey has ended; the predictions are
+	// kept. It may be nil.
+	Fit func(steps []measure.Step) model.Model
 	// Tell is told what happens, for a progress line. It may be nil.
 	Tell func(Event)
 	// Done is given each step when it has been judged, for the run directory. An error ends the

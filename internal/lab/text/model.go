@@ -84,7 +84,7 @@ func usl(u *model.USL) string {
 				format.Rate(u.PeakX), format.Digits(u.PeakN))
 		} else {
 			fmt.Fprintf(&b, "  Its peak lies beyond %s at once, which is as far as the data "+
-				"may be asked.\n", format.Digits(u.Reach))
+				"can tell.\n", format.Digits(u.Reach))
 		}
 	}
 	if u.Note != "" {

@@ -25,8 +25,8 @@ func failureOf(word uint32) failure {
 }
 
 // shares says whether an answer that is not stored is a failure for all who wait. 5xx are the service's.
-// So is 429: it is the gateway's fetch that is one too many, and whoever of those who wait went on alone
-// would be the next. Other answers are about the request, and each who waits gets its own.
+// So is 429: the gateway's fetch is one request too many, and each that waits would be the next if it
+// went on alone. Other answers are about the request, and each that waits gets its own.
 func shares(status int) bool { return status == 429 || status >= 500 }
 
 // failureFrom is what an answer of the service's is for those who did not cause it. Who has sent one request

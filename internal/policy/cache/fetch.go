@@ -315,8 +315,8 @@ func (f *fetch) FetchBody(content []byte) (full bool, err error) {
 	return f.fill.Append(content)
 }
 
-// FetchTrailers implements exchange.TrailingSink. Those of what is stored are not kept: whoever comes later
-// could not have them.
+// FetchTrailers implements exchange.TrailingSink. Those of what is stored are not kept: a later
+// request could not have them.
 func (f *fetch) FetchTrailers(l *head.List) {
 	if f.lone != nil {
 		own := ownFields(l)

@@ -10,7 +10,7 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Bounds of what one loop remembers for one route. Whoever makes up paths can use all of it, and
+// Bounds of what one loop remembers for one route. A client that makes up paths can use all of it, and
 // nothing beyond: what was not asked for lately makes room.
 const (
 	maxPages = 512

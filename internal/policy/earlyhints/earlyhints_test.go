@@ -182,7 +182,7 @@ func TestAPageThatHasOtherLinksOutdatesThem(t *testing.T) {
 	}
 }
 
-func TestWhoeverMakesUpPathsFillsNoMemory(t *testing.T) {
+func TestMadeUpPathsFillNoMemory(t *testing.T) {
 	p := newPolicy(t)
 	w := &p.parts[0]
 	for _, links := range []string{style, "Link: </" + strings.Repeat("a", 1900) + ">; rel=preload\n"} {

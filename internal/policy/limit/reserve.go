@@ -16,7 +16,7 @@ import (
 // attacker repeats a few times leave the rest of the reserve to those that come more often. The
 // rejected choice was to drop the least frequent value, which would give it its limit back.
 //
-// Whoever moves to a place, in the reserve or in any other, must not begin with a full bucket there
+// A value that moves to a place, in the reserve or in any other, must not begin with a full bucket there
 // if its requests have passed in the shared one. A cell therefore keeps the state that the shared
 // bucket had after the last request of the cell's values that passed, and the place begins from it.
 // What a value has used is part of that state, so a move grants nothing.
