@@ -2,7 +2,7 @@
 share the interpreter's lock, so together they compute on one processor, whatever the machine has.
 
 Cured, the same server runs in two processes for each processor, which accept from one socket."""
-import argparse, html, json, os, random, signal, socket, statistics, threading
+import argparse, html, json, os, random, signal, socket, statistics
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from string import Template
 from urllib.parse import parse_qs, urlsplit
@@ -80,15 +80,17 @@ def main():
         if child == 0:
             Server(listener).serve_forever()
         children.append(child)
-    if not children:
-        threading.Thread(target=Server(listener).serve_forever, daemon=True).start()
-    # The signal is blocked, and waited for, so that none is lost before the children are told.
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+
+    def end(*_):
+        for child in children:
+            os.kill(child, signal.SIGTERM)
+        os._exit(0)
+    signal.signal(signal.SIGTERM, end)
     print("ready %s:%d" % listener.getsockname(), flush=True)
-    signal.sigwait([signal.SIGTERM])
-    for child in children:
-        os.kill(child, signal.SIGTERM)
-        os.waitpid(child, 0)
+    if children:
+        os.waitpid(children[0], 0)
+    else:
+        Server(listener).serve_forever()
 
 
 if __name__ == "__main__":

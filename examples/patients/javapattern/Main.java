@@ -58,7 +58,7 @@ public class Main {
         try {
             byte[] key = name.getBytes(StandardCharsets.UTF_8);
             MessageDigest hash = MessageDigest.getInstance("SHA-256");
-            for (int i = 0; i < 40; i++) {
+            for (int i = 0; i < 120; i++) {
                 key = hash.digest(key);
             }
             return HexFormat.of().formatHex(key, 0, 12);

@@ -22,7 +22,7 @@ const [stockHost, stockPort] = (process.env.PATIENT_SERVICE ?? '').split(':');
 const agent = new http.Agent({ keepAlive: true, maxSockets: flags.cured ? 128 : 2 });
 
 const products = new Map();
-for (let i = 0; i < 1500; i++) {
+for (let i = 0; i < 2500; i++) {
   const sku = `P${1000 + i}`;
   products.set(sku, {
     sku,
