@@ -1,4 +1,4 @@
-// javalock takes orders over the JDK's HTTP server, with threads enough. An order needs the next number of
+// javaorders takes orders over the JDK's HTTP server, with threads enough. An order needs the next number of
 // the day from the registry, which takes 2 ms, and the class that asks for it is synchronized as a whole:
 // one request at a time is in it, and the other threads wait at its monitor.
 //

@@ -1,4 +1,4 @@
-"""redisscript shows a player's rank and those around. A script in Redis looks for it: it reads the whole
+"""ranking shows a player's rank and those around. A script in Redis looks for it: it reads the whole
 table, and counts those who have more points, while Redis, which has one thread, does nothing else.
 
 Cured, Redis is asked for the rank, which a sorted set has at hand."""

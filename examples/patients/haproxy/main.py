@@ -1,4 +1,4 @@
-"""haproxymaxconn is an HAProxy in front of a shop that takes 15 ms for a page, mostly to wait. The shop's
+"""haproxy is an HAProxy in front of a shop that takes 15 ms for a page, mostly to wait. The shop's
 server may have 32 connections (maxconn), a figure from when it was smaller: the others wait in HAProxy's queue.
 
 Cured, maxconn is 512."""
