@@ -24,7 +24,8 @@ need ip iproute2
 # Some of them are written in other languages, with Debian's own Python for its packages.
 need node nodejs
 need javac default-jdk-headless
-for module in gunicorn:gunicorn aiohttp:python3-aiohttp; do
+need puma puma
+for module in gunicorn:gunicorn aiohttp:python3-aiohttp psycopg2:python3-psycopg2 redis:python3-redis; do
     /usr/bin/python3 -c "import ${module%%:*}" 2>/dev/null || missing="$missing python3 ${module#*:}"
 done
 need nsenter util-linux

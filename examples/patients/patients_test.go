@@ -26,7 +26,7 @@ import (
 // patient is an entry of patients.json; bench/patients.py says what its members mean.
 type patient struct {
 	Name, Folder, Disease, Cure, Rule, SLO, Path, Scheme string
-	Place, Package                                       string
+	Place, Package, Half                                 string
 	Rules, Flags, Survey, Shows, Command, Check          []string
 	HotSpot                                              string `json:"hot_spot"`
 	Needs                                                json.RawMessage
