@@ -278,6 +278,7 @@ func (w *Worker) Expire(_ *reactor.Timer, now int64) {
 	if w.view != nil {
 		w.shareFull(now)
 		w.packWaiting(now)
+		w.askSilent(now)
 	}
 	w.dropSpareFlows()
 	w.loop.DropSpareBuffers()
