@@ -38,6 +38,8 @@ var scenarios = []struct {
 	{"a reload under load loses nothing", loadedReload},
 	{"a reload lets what is under way finish", gentleReload},
 	{"a drain under load loses nothing", loadedDrain},
+	{"a drain lets what is under way finish, and says that the connection ends", gentleDrain},
+	{"a drain's limit cuts what is left", cutDrain},
 }
 
 func TestScenariosAreAlikeOverEveryProtocol(t *testing.T) {
