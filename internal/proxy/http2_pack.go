@@ -41,7 +41,7 @@ func (st *http2Stream) onlyWaits() bool {
 	}
 	switch up := f.up.(type) {
 	case *upstreamConn:
-		return up.partial == nil && !up.deferred && !up.pending() && !up.conn.Batched()
+		return !up.deferred && !up.pending() && !up.conn.Batched()
 	case *http2Request:
 		return up.queue == nil && !up.waits && !up.unshown && !up.pending()
 	}

@@ -105,6 +105,7 @@ func (w *Worker) pack(f *flow, fields []byte) *packedFlow {
 	p.flow, p.borrowed = nil, [2][]byte{}
 	f.Finish()
 	f.req.Reset()
+	f.res.Reset() // of a head that is not complete: it is parsed from its beginning again
 	w.loop.StopTimer(&f.timer)
 	f.life = life{}
 	w.keepFlow(f)

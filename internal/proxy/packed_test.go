@@ -117,3 +117,18 @@ func TestAPackedExchangeIsWhatItWas(t *testing.T) {
 		}
 	}
 }
+
+// Packed is how many exchanges of the loop are packed.
+func (w *Worker) Packed() (n int) {
+	for c := w.clients.next; c != &w.clients; c = c.next {
+		if c.state != clientHTTP2 {
+			continue
+		}
+		for d := c.http2.first; d != nil; d = d.after {
+			if d.owner.(*http2Stream).packed != nil {
+				n++
+			}
+		}
+	}
+	return n
+}
