@@ -131,6 +131,17 @@ func repeatedBody(t *testing.T, p spoken) {
 				t.Errorf("a body that is not held: got %v", g)
 			}
 		}
+		if hold == "" { // one in parts, of a length that is announced or not
+			tries.Store(0)
+			for _, length := range []int{6, -1, -1, 6} {
+				u := c.open("PUT", "/", length)
+				u.send("abc", false)
+				u.send("def", true)
+				if g := u.read(); g.status != 200 || g.body != "PUT abcdef" {
+					t.Errorf("a body in parts: got %v", g)
+				}
+			}
+		}
 		if tries.Load() == 0 {
 			t.Error("the broken target was never tried")
 		}
