@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build web demo lint test statistics soak planted bench bench-overload patients picture clean
+.PHONY: help build web demo lint test statistics soak planted bench bench-overload h2spec patients picture clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -103,6 +103,9 @@ bench: build ## Measure side by side with nginx, HAProxy and wrk, and surveys ag
 
 bench-overload: build ## Offer a service three times what it can do, through plimsoll, nginx, HAProxy and Envoy (35 minutes; BENCH=--quick for a look)
 	python3 bench/overload.py --plimsoll ./$(BINARY) --json bench/out/overload.json $(BENCH)
+
+h2spec: ## Run h2spec, strict, five times against the gateway (half a minute; fetches h2spec)
+	python3 bench/h2spec.py
 
 patients: build ## Survey services that are sick on purpose, sick and cured, and compare the diagnosis with what they have (an hour and a half; PATIENTS="lock ports" for some)
 	./scripts/tools.sh

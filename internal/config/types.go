@@ -146,6 +146,11 @@ type Limits struct {
 	HeadTimeout Duration `yaml:"head_timeout" default:"10s" min:"10ms" max:"1h"`
 	// IdleTimeout is how long a connection may wait for its next request. Default: 75s.
 	IdleTimeout Duration `yaml:"idle_timeout" default:"75s" min:"10ms" max:"24h"`
+	// PingAfter is how long a client of HTTP/2 may be silent while it has streams until the gateway
+	// asks by a PING whether it is there, and then how long it may take to say anything; a client that
+	// does not is ended. Looked at once a second. Default: 15s. Hazard: much lower, and clients on
+	// slow paths are taken for gone.
+	PingAfter Duration `yaml:"ping_after" default:"15s" min:"1s" max:"24h"`
 	// MinBodyRate is the slowest a request body may arrive, in bytes a second, over any ten
 	// seconds, and the slowest a response that waits may be taken, over send_timeout. Default:
 	// 240B. 0 turns it off. Hazard: without it a slow client can hold an upstream connection

@@ -144,6 +144,9 @@ func (x *Exchange) Life() uint64 { return x.life }
 // Alloc is n bytes that live until the exchange is over. Loop only.
 func (x *Exchange) Alloc(n int) []byte { return x.arena.alloc(n) }
 
+// Allocated is the memory that Alloc has given, as far as it comes from the exchange's own block.
+func (x *Exchange) Allocated() []byte { return x.arena.block[:x.arena.used] }
+
 // RetryAfter adds the field that says in how many seconds a refused request may come again. It is
 // called after Answer or Refuse.
 func (x *Exchange) RetryAfter(seconds int) {

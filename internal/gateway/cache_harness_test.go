@@ -98,7 +98,9 @@ type got struct {
 	body     string
 	trailers http.Header
 	interims int
-	cut      bool // it broke off
+	cut      bool  // it broke off
+	why      error // over HTTP/3
+	closes   bool  // over HTTP/1.1: the connection ends with it
 }
 
 func (g *got) String() string {
@@ -159,7 +161,7 @@ func (c *call) read() *got {
 		err := c.thr.read()
 		return &got{status: c.thr.status, fields: c.thr.fields, body: string(c.thr.body),
 			trailers: c.thr.trailers,
-			interims: len(c.thr.interims), cut: err != nil}
+			interims: len(c.thr.interims), cut: err != nil, why: err}
 	}
 	g := &got{}
 	for {
@@ -176,6 +178,7 @@ func (c *call) read() *got {
 		}
 		g.status, g.fields, g.body, g.trailers, g.cut = r.StatusCode, r.Header, string(body),
 			r.Trailer, err != nil
+		g.closes = r.Close
 		if g.cut || r.Close || c.of.one != nil {
 			c.one.Close()
 		} else {

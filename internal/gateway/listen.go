@@ -76,7 +76,7 @@ func (g *Gateway) compileListener(
 			Fields:    c.Limits.HeaderCount,
 			Extension: extensionBytes},
 		HeadTimeout: int64(c.Limits.HeadTimeout), IdleTimeout: int64(c.Limits.IdleTimeout),
-		SendTimeout: int64(c.Limits.SendTimeout),
+		SendTimeout: int64(c.Limits.SendTimeout), PingAfter: int64(c.Limits.PingAfter),
 		MinBodyRate: int64(c.Limits.MinBodyRate), MaxRequests: uint32(c.Limits.MaxRequests),
 		OffersHTTP2: c.OffersHTTP2(),
 		HTTP2: http2.Limits{

@@ -8,7 +8,10 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/net/http2"
+
 	"plimsoll/internal/exchange"
+	codec3 "plimsoll/internal/http3"
 )
 
 func loggedEnds(t *testing.T, p spoken) {
@@ -101,8 +104,12 @@ func slowReader(t *testing.T, p spoken) {
 	slow := c.begin("GET", "/large")
 	<-ended
 	eventually(t, "the client's slowness to be counted", func() bool { return b.reasons(exchange.ClientSlow) == 1 })
-	if g := slow.read(); !g.cut {
+	g := slow.read()
+	if !g.cut {
 		t.Errorf("a response that was given up is %v", g)
+	}
+	if code, reset := errH3(g.why); p.http3 && (!reset || code != uint64(codec3.RequestCancelled)) {
+		t.Errorf("a response that was given up ends with %v", g.why)
 	}
 	if p.http2 || p.http3 { // its siblings go on
 		c.expect(200, "ok", "GET", "/")
@@ -190,4 +197,61 @@ func loadedDrain(t *testing.T, p spoken) {
 			t.Errorf("a client met %s", failure)
 		}
 	}
+}
+
+func gentleDrain(t *testing.T, p spoken) {
+	held := newGate(t)
+	s := newService(t, held.script)
+	b := serveEnding(t, "", fmt.Sprintf("upstreams: {s: {targets: [%q]}}\nroutes: [{match: /, upstream: s}]\n", s.address()))
+	c := b.talk(p)
+	underWay := c.begin("GET", "/")
+	held.next(t)
+	address := b.address(1)
+	b.stop()
+	eventually(t, "it stops accepting", func() bool { return !listensAt(address) })
+	if c.two != nil {
+		c.two.wait("GOAWAY", func() bool { return len(c.two.goAways) > 0 })
+	}
+	held.let <- okResponse
+	if g := underWay.read(); g.cut || g.status != 200 || g.body != "ok" || g.closes != (c.two == nil && c.thr == nil) {
+		t.Errorf("the exchange under way got %v, and that the connection ends: %v", g, g.closes)
+	}
+	if c.two != nil {
+		c.two.expectGoAway(http2.ErrCodeNo)
+		c.two.leave()
+	}
+	if err := b.drained(); err != nil || !strings.Contains(b.logged.String(), "exchanges_cut=0") {
+		t.Errorf("ended with %v\n%s", err, b.logged.String())
+	}
+}
+
+func cutDrain(t *testing.T, p spoken) {
+	held := newGate(t)
+	s := newService(t, held.script)
+	b := serveEnding(t, "", fmt.Sprintf(`
+upstreams: {s: {targets: [%q]}}
+routes: [{match: /, upstream: s}]
+drain: {timeout: 50ms}
+`, s.address()))
+	underWay := b.talk(p).begin("GET", "/")
+	held.next(t)
+	b.stop()
+	if err := b.drained(); err != nil || !strings.Contains(b.logged.String(), "exchanges_cut=1") {
+		t.Errorf("ended with %v\n%s", err, b.logged.String())
+	}
+	if !underWay.breaksOff() {
+		t.Error("what was left when the drain's limit was over looks whole, or goes on")
+	}
+}
+
+// breaksOff says that the response does not come whole: its stream is reset, or the connection ends.
+func (c *call) breaksOff() bool {
+	st := c.two
+	if st == nil {
+		return c.read().cut
+	}
+	st.c.wait("the end", func() bool { return st.ended || st.reset || st.c.err != nil })
+	st.c.mu.Lock()
+	defer st.c.mu.Unlock()
+	return !st.ended
 }

@@ -38,6 +38,8 @@ var scenarios = []struct {
 	{"a reload under load loses nothing", loadedReload},
 	{"a reload lets what is under way finish", gentleReload},
 	{"a drain under load loses nothing", loadedDrain},
+	{"a drain lets what is under way finish, and says that the connection ends", gentleDrain},
+	{"a drain's limit cuts what is left", cutDrain},
 }
 
 func TestScenariosAreAlikeOverEveryProtocol(t *testing.T) {
@@ -127,6 +129,17 @@ func repeatedBody(t *testing.T, p spoken) {
 			}
 			if hold != "" && g.status == 200 && g.body != "PUT abc" {
 				t.Errorf("a body that is not held: got %v", g)
+			}
+		}
+		if hold == "" { // one in parts, of a length that is announced or not
+			tries.Store(0)
+			for _, length := range []int{6, -1, -1, 6} {
+				u := c.open("PUT", "/", length)
+				u.send("abc", false)
+				u.send("def", true)
+				if g := u.read(); g.status != 200 || g.body != "PUT abcdef" {
+					t.Errorf("a body in parts: got %v", g)
+				}
 			}
 		}
 		if tries.Load() == 0 {

@@ -238,7 +238,13 @@ func (s *sessions) overHTTP3(l *load, keep bool) error {
 	defer cancel()
 	q, err := quic.DialAddr(ctx, s.secure, s.tls("h3"), nil)
 	if err != nil {
-		return fmt.Errorf("the connection was refused: %w", err)
+		// A socket of UDP that nobody reads does not refuse: nothing comes back.
+		refused, told := errors.AsType[*quic.TransportError](err)
+		_, silent := errors.AsType[*quic.IdleTimeoutError](err)
+		if silent || told && refused.ErrorCode == quic.ConnectionRefused {
+			return fmt.Errorf("the connection was refused: %w", err)
+		}
+		return err
 	}
 	defer q.CloseWithError(0x100, "")
 	c := &h3{Conn: q, t: l.t}

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -41,6 +42,34 @@ func TestAnUpgradeUnderLoadFailsNothingAndTakesTheAdminAddressAlong(t *testing.T
 	eventually(t, "the log says which process ended, and why", func() bool {
 		return strings.Contains(c.logged.String(), "why=upgraded pid="+strconv.Itoa(c.cmd.Process.Pid))
 	})
+}
+
+// Clients of HTTP/2 ask with four streams at once, and send again only what GOAWAY says was not begun.
+func TestAnUpgradeUnderLoadOfHTTP2LosesNothing(t *testing.T) {
+	for _, p := range allSpoken {
+		if !p.http2 {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			s, ca := newService(t, answering(okResponse)), newAuthority(t)
+			secure, plain := freeAddress(t), freeAddress(t)
+			c := startChild(t, spokenConfig(ca.issue(t, "a"), secure, plain, "", fmt.Sprintf(
+				"upstreams: {s: {targets: [%q]}}\nroutes: [{match: /, upstream: s}]\ndrain: {timeout: 1m}\n", s.address())))
+			eventually(t, "the gateway serves", func() bool { return strings.Contains(c.logged.String(), "msg=serving") })
+			l := (&sessions{p, ca, secure, plain}).startLoad(t, 2)
+			l.more(50)
+			c.signal(syscall.SIGUSR2)
+			eventually(t, "the old process ends", c.over)
+			l.more(50)
+			if failed := l.end(); failed != nil {
+				t.Errorf("clients met failures: %s", strings.Join(failed, "; "))
+			}
+			if !strings.Contains(c.logged.String(), "exchanges_cut=0") {
+				t.Errorf("the old process has cut exchanges: %s", c.logged.String())
+			}
+		})
+	}
 }
 
 func TestANewProcessThatFailsToStartLeavesTheOldOneServing(t *testing.T) {

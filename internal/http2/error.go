@@ -103,6 +103,7 @@ const (
 	StreamRefused // more streams at once than were allowed, or after GOAWAY
 	BadBlock      // a field block that cannot be decoded
 	HeadTimeout   // a head, or the beginning of the connection, that took too long
+	Silent        // a PING that was not answered
 
 	// Of what a peer does too often: see Budget.
 	TooManyResets
@@ -179,6 +180,7 @@ var meanings = [reasons]struct {
 	StreamRefused: {"stream_refused", RefusedStream},
 	BadBlock:      {"bad_block", CompressionError},
 	HeadTimeout:   {"head_timeout", SettingsTimeout},
+	Silent:        {"silent", NoError},
 
 	TooManyResets:        {"too_many_resets", EnhanceYourCalm},
 	TooManyFaults:        {"too_many_faults", EnhanceYourCalm},

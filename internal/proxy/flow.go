@@ -198,6 +198,14 @@ const (
 
 // newFlow takes a flow for a stream whose first bytes of a request are there.
 func (w *Worker) newFlow(st stream, o *origin) *flow {
+	f := w.takeFlow()
+	f.stream, f.origin, f.view = st, o, w.view
+	f.view.flows++
+	return f
+}
+
+// takeFlow takes a flow that is not in use.
+func (w *Worker) takeFlow() *flow {
 	f := w.flows
 	if f == nil {
 		f = &flow{w: w}
@@ -206,10 +214,21 @@ func (w *Worker) newFlow(st stream, o *origin) *flow {
 	} else {
 		w.flows, f.next = f.next, nil
 		w.spare--
+		w.leastSpare = min(w.leastSpare, w.spare)
 	}
-	f.stream, f.origin, f.view = st, o, w.view
-	f.view.flows++
 	return f
+}
+
+// dropSpareFlows leaves half of the flows to the garbage collector that nobody has used since it was called
+// last: many are left when exchanges that waited were packed.
+func (w *Worker) dropSpareFlows() {
+	for range w.leastSpare / 2 {
+		f := w.flows
+		w.flows, f.next = f.next, nil
+		w.spare--
+		w.forgetFlow(f)
+	}
+	w.leastSpare = w.spare
 }
 
 // freeFlow makes the flow ready for its next use.
@@ -231,10 +250,23 @@ func (w *Worker) freeFlow(f *flow) {
 		w.retireViews()
 	}
 	f.life = life{}
-	if w.spare < maxSpare {
+	w.keepFlow(f)
+}
+
+// keepFlow keeps a flow for its next use.
+func (w *Worker) keepFlow(f *flow) {
+	if w.spare >= maxSpare {
+		w.forgetFlow(f)
+	} else {
 		f.next, w.flows = w.flows, f
 		w.spare++
 	}
+}
+
+// forgetFlow leaves a flow to the garbage collector: a timer that is stopped is still in its slot.
+func (w *Worker) forgetFlow(f *flow) {
+	w.loop.ReleaseTimer(&f.timer)
+	w.loop.ReleaseTimer(&f.pace)
 }
 
 // flowOf finds the flow that x is embedded in, at its beginning.

@@ -7,7 +7,7 @@ import (
 	"plimsoll/internal/http2"
 )
 
-// asksAlive counts the PINGs that a target got.
+// asksAlive counts the PINGs that a target or a client got.
 func asksAlive(target *sock) int {
 	return bytes.Count(target.out, http2.AppendPing(nil, false, [8]byte{}))
 }
@@ -75,5 +75,85 @@ func TestATargetThatCarriesNothingIsNotAsked(t *testing.T) {
 	}
 	if n := asksAlive(target); n != 0 || target.closed {
 		t.Errorf("an idle target was asked %d times, and closed: %v", n, target.closed)
+	}
+}
+
+// waitsFramed is a client of HTTP/2 with a request that its target does not answer.
+func waitsFramed(t *testing.T) (*bed, *sock) {
+	b := framed(newBed(t, nil))
+	client := b.client(silence)
+	b.turn()
+	b.says(client, greeting+framedAsk(1))
+	return b, client
+}
+
+// ended says whether the client got a GOAWAY.
+func ended(t *testing.T, client *sock) bool { return has(framesTo(t, client), http2.GoAway, 0) }
+
+// A client that says nothing while a request of it is under way is asked after limits.ping_after, and
+// ended after as long again. One that answers is asked again, for as long as it takes.
+func TestAClientThatIsSilentIsAskedWhetherItIsThere(t *testing.T) {
+	for _, answers := range []int{0, 3} {
+		b, client := waitsFramed(t)
+		b.passes(2)
+		b.passes(14)
+		if n := asksAlive(client); n != 0 {
+			t.Fatalf("a client that has just spoken is asked %d times", n)
+		}
+		b.passes(2)
+		for i := range answers {
+			if n := asksAlive(client); n != i+1 {
+				t.Fatalf("a client that is silent for the %dth time was asked %d times", i+1, n)
+			}
+			b.says(client, string(http2.AppendPing(nil, true, [8]byte{})))
+			b.passes(2)
+			b.passes(16)
+		}
+		b.passes(14)
+		if n := asksAlive(client); n != answers+1 || ended(t, client) {
+			t.Fatalf("the client was asked %d times, and is ended at once: %v", n, ended(t, client))
+		}
+		b.passes(2)
+		if !ended(t, client) {
+			t.Error("a client that does not answer is not ended")
+		}
+		b.passes(4) // it is given some time to read that
+		if !client.closed {
+			t.Error("the connection of a client that does not answer is left")
+		}
+	}
+}
+
+// A client that still takes what it was given before the PING cannot have answered it.
+func TestAClientThatReadsWhatIsInFrontOfThePingIsThere(t *testing.T) {
+	b, client := waitsFramed(t)
+	b.passes(2)
+	b.unacknowledged = 16
+	b.passes(16)
+	const ping = http2.HeaderSize + 8
+	for b.unacknowledged = ping + 15; b.unacknowledged > ping; b.unacknowledged -= 5 {
+		b.passes(16)
+		if asksAlive(client) != 1 || ended(t, client) {
+			t.Fatalf("with %d bytes in front of the PING the client is ended", b.unacknowledged-ping)
+		}
+	}
+	b.passes(16)
+	b.passes(16)
+	if !ended(t, client) {
+		t.Error("a client that takes nothing any more is not ended")
+	}
+}
+
+// A client without a stream is not asked: limits.idle_timeout ends it.
+func TestAClientWithoutAStreamIsNotAsked(t *testing.T) {
+	b := framed(newBed(t, nil))
+	client := b.client(silence)
+	b.turn()
+	b.says(client, greeting)
+	for range 3 {
+		b.passes(16)
+	}
+	if n := asksAlive(client); n != 0 || ended(t, client) {
+		t.Errorf("an idle client was asked %d times, and ended: %v", n, ended(t, client))
 	}
 }

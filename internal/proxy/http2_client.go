@@ -16,6 +16,7 @@ type http2Conn struct {
 	closed   [closedKept]closedStream // the streams that ended last, in a ring
 	closedAt int
 
+	alive   alive
 	leaving leaving
 	leftAt  uint32 // the last stream of the GOAWAY that was sent last
 	leaveAt int64  // when the second GOAWAY is due, after the first
@@ -65,6 +66,7 @@ func (c *clientConn) startHTTP2() {
 	h.intake.init(connectionWindow, clientHeld)
 	h.blockMost = c.listener.HTTP2.Head
 	c.http2, c.state = h, clientHTTP2
+	h.alive.heard = true
 	c.in = nil
 	c.w.streamCounts[0]++
 	if c.flow != nil {
@@ -86,7 +88,11 @@ func (c *clientConn) startHTTP2() {
 }
 
 // read implements http2Side.
-func (h *http2Conn) read(p []byte) (int, error) { return h.c.read(p) }
+func (h *http2Conn) read(p []byte) (int, error) {
+	n, err := h.c.read(p)
+	h.alive.heard = h.alive.heard || n > 0
+	return n, err
+}
 
 // backlogged implements http2Side.
 func (h *http2Conn) backlogged() bool { return h.c.conn.Congested() }

@@ -20,7 +20,6 @@ type streamData struct {
 	owner         streamOwner
 	chain         *streamData // in its bucket
 	before, after *streamData // in the link's list
-	id            uint32
 
 	in      reactor.Chain // content that came and was not taken
 	arrived []byte        // likewise, behind it and in the link's buffer
@@ -32,6 +31,8 @@ type streamData struct {
 	queue *reactor.Buffer // content that the windows hold back
 	tail  *reactor.Buffer // trailers behind it, as a frame
 	went  int64           // bytes of content that were sent
+
+	id uint32
 
 	// See turns.
 	priority              http2.Priority

@@ -154,6 +154,9 @@ func (l *http2Link) receiveBytes() error {
 func (l *http2Link) shrink() {
 	loop := l.w.loop
 	left := l.in.Data()
+	// Or they would keep the memory of a buffer that is given back.
+	l.current.Payload = nil
+	l.decoder.Begin(nil)
 	switch {
 	case len(left) == 0:
 		loop.PutBuffer(l.in)

@@ -19,8 +19,10 @@ import (
 type http2Request struct {
 	streamData
 	h    *http2Upstream
-	flow *flow         // nil once it is over
+	flow *flow         // nil once it is over, and while its exchange is packed
 	next *http2Request // in the worker's list of free ones
+
+	packed *http2Stream // the client's stream, while its exchange is packed
 
 	fields    *reactor.Buffer // the response's head, which the exchange borrows
 	interim   []byte          // interim responses, as the client gets them, that were not shown yet
@@ -70,10 +72,15 @@ func (r *http2Request) keep(w *Worker) {
 
 // requestOf is the request on this stream, or nil.
 func (h *http2Upstream) requestOf(id uint32) *http2Request {
-	if d := h.find(id); d != nil {
-		return d.owner.(*http2Request)
+	d := h.find(id)
+	if d == nil {
+		return nil
 	}
-	return nil
+	r := d.owner.(*http2Request)
+	if r.packed != nil {
+		r.packed.unpack()
+	}
+	return r
 }
 
 // on implements upstreamStream.

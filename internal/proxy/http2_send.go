@@ -87,9 +87,15 @@ func (st *http2Stream) unwatch() {
 	}
 }
 
-// Expire implements reactor.Expirer: a response has waited for SendTimeout.
-func (st *http2Stream) Expire(_ *reactor.Timer, _ int64) {
+// Expire implements reactor.Expirer: a response has waited for SendTimeout, or it is time that the
+// exchange that is packed looks.
+func (st *http2Stream) Expire(_ *reactor.Timer, now int64) {
 	h := st.h
+	if st.packed != nil {
+		f := st.unpack()
+		f.Expire(&f.timer, now)
+		return
+	}
 	st.watched = false
 	if st.keptUp() {
 		st.watch()

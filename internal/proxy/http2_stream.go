@@ -14,8 +14,10 @@ import (
 type http2Stream struct {
 	streamData
 	h    *http2Conn
-	flow *flow        // nil once the exchange is over
+	flow *flow        // nil once the exchange is over, and while it is packed
 	next *http2Stream // in the worker's list of free ones
+
+	packed *packedFlow // the exchange while it waits for long: see pack
 
 	fields   *reactor.Buffer // the head's bytes, which the exchange borrows
 	stall    reactor.Timer   // how long the client may let its response wait
@@ -39,7 +41,11 @@ func (d *streamData) client() *http2Stream {
 	if d == nil {
 		return nil
 	}
-	return d.owner.(*http2Stream)
+	st := d.owner.(*http2Stream)
+	if st.packed != nil {
+		st.unpack()
+	}
+	return st
 }
 
 // begin makes a stream for a request.

@@ -21,6 +21,7 @@ import (
 // test moves it. Calls that no test needs are left to the nil Kernel, and panic. It stands for the
 // whole process's kernel, so no test that uses it is parallel.
 type kernel struct {
+	unacknowledged int // of each socket
 	reactor.Kernel
 	now    int64
 	cpu    int64
@@ -88,7 +89,7 @@ func (k *kernel) Send(fd int, p []byte) (int, syscall.Errno) {
 	return len(p), 0
 }
 
-func (k *kernel) Unacknowledged(int) int        { return 0 }
+func (k *kernel) Unacknowledged(int) int        { return k.unacknowledged }
 func (k *kernel) SocketError(int) syscall.Errno { return 0 }
 func (k *kernel) Shutdown(int, int)             {}
 func (k *kernel) ResetOnClose(int)              {}
@@ -251,6 +252,7 @@ func newBedWith(t *testing.T, o upstream.Options, answer exchange.RequestPolicy)
 	b.acceptor.Listener = &proxy.Listener{
 		Head:        http1.Limits{Line: 8 << 10, Head: 16 << 10, Fields: 100, Extension: 4 << 10},
 		HeadTimeout: long, IdleTimeout: long, SendTimeout: long, Quota: &proxy.Quota{},
+		PingAfter: 15e9,
 	}
 	return b
 }

@@ -115,6 +115,7 @@ type Listener struct {
 	HeadTimeout int64        // nanoseconds
 	IdleTimeout int64
 	SendTimeout int64
+	PingAfter   int64 // of clients of HTTP/2
 	// Bytes a second: of request bodies over bodyWindow, of responses that wait over SendTimeout.
 	MinBodyRate int64
 	MaxRequests uint32

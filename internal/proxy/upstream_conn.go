@@ -20,8 +20,9 @@ type upstreamConn struct {
 	w        *Worker
 	member   *upstream.Member
 	upstream *Upstream
-	tls      *tlsio.Conn // nil for plain text
-	flow     *flow       // the exchange that uses it; nil when idle, and with HTTP/2
+	tls      *tlsio.Conn  // nil for plain text
+	flow     *flow        // the exchange that uses it; nil when idle or packed, and with HTTP/2
+	packed   *http2Stream // the client's stream, while its exchange is packed
 	// The rest of a connection that speaks HTTP/2, else nil.
 	http2     *http2Upstream
 	target    string // the member's address
@@ -137,6 +138,9 @@ func (s *upstreamConn) Readable() {
 		s.tls.Wake()
 	case s.http2 != nil:
 		s.http2.readable()
+	case s.packed != nil:
+		s.packed.unpack()
+		s.Readable()
 	case f == nil:
 		s.idleReadable()
 	case f.stage == stageTunnel:

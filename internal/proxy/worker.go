@@ -125,9 +125,11 @@ type Worker struct {
 	http3      http3Conn     // the list's head: all connections of HTTP/3 of this loop
 	encoder3   http3.Encoder // for their field sections
 	quick      []byte        // where what goes to quic-go at once is put together
+	packer     packer
 
 	flows      *flow      // exchanges that can be used again
 	spare      int        // how many of them
+	leastSpare int        // how many there were at least since the last sweep
 	clients    clientConn // the list's head: all client connections of this loop
 	webSockets webSocket  // likewise: all tunnels of WebSocket
 	old        []*view    // replaced, with exchanges still on them
@@ -275,7 +277,11 @@ func (w *Worker) Expire(_ *reactor.Timer, now int64) {
 	}
 	if w.view != nil {
 		w.shareFull(now)
+		w.packWaiting(now)
+		w.askSilent(now)
 	}
+	w.dropSpareFlows()
+	w.loop.DropSpareBuffers()
 	w.complainOfDescriptors(0)
 	w.loop.SetTimer(&w.sweep, w, now+int64(time.Second))
 }

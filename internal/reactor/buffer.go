@@ -29,9 +29,10 @@ const keptBytes = 1 << 20
 // pool keeps buffers that are not in use, the last one used first, because its memory is still in
 // the CPU's cache.
 type pool struct {
-	free [len(Sizes)]*Buffer
-	kept [len(Sizes)]int
-	out  [len(Sizes)]int
+	free  [len(Sizes)]*Buffer
+	kept  [len(Sizes)]int
+	least [len(Sizes)]int // of kept, since DropSpareBuffers was called last
+	out   [len(Sizes)]int
 }
 
 // GetBuffer takes an empty buffer of at least n bytes; n is at most the largest of Sizes.
@@ -49,6 +50,7 @@ func (l *Loop) GetBuffer(n int) *Buffer {
 	} else {
 		p.free[class], b.next = b.next, nil
 		p.kept[class]--
+		p.least[class] = min(p.least[class], p.kept[class])
 	}
 	b.out = true
 	return b
@@ -74,6 +76,21 @@ func (l *Loop) PutBuffer(b *Buffer) {
 	}
 	b.next, p.free[class] = p.free[class], b
 	p.kept[class]++
+}
+
+// DropSpareBuffers leaves half of the buffers to the garbage collector that were not in use at any
+// time since it was called last.
+func (l *Loop) DropSpareBuffers() {
+	l.check()
+	p := &l.buffers
+	for class := range Sizes {
+		for range p.least[class] / 2 {
+			b := p.free[class]
+			p.free[class], b.next = b.next, nil
+			p.kept[class]--
+		}
+		p.least[class] = p.kept[class]
+	}
 }
 
 // BuffersOut is how many buffers of each of Sizes are in use.

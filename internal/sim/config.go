@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -156,8 +157,9 @@ func (s *Scenario) listener(b *strings.Builder, i, n int, g GatewayPlan, r *rand
 	secure += fmt.Sprintf("http2: %t, ", s.offersHTTP2(i, n))
 	fmt.Fprintf(b, "  - {address: %q, %sbacklog: %d, limits: {head_timeout: %v, "+
 		"idle_timeout: %v, send_timeout: %v, min_body_rate: %dB, "+
-		"max_connections_per_address: %d, max_connections: %d}}\n",
-		listeners[i], secure, g.Backlog, g.Head, g.Idle, g.Send, g.MinBodyRate, g.PerAddress, g.MaxClients)
+		"max_connections_per_address: %d, max_connections: %d, ping_after: %v}}\n",
+		listeners[i], secure, g.Backlog, g.Head, g.Idle, g.Send, g.MinBodyRate, g.PerAddress, g.MaxClients,
+		cmp.Or(g.Ping, 15*time.Second))
 }
 
 // began is a configuration that requests have begun under.

@@ -214,6 +214,12 @@ var oddities = []struct {
 		})
 	}},
 	{0.3, true, func(_ *rand.Rand, s *Scenario) { s.Gateway.Ladder = true }},
+	{0.15, true, func(r *rand.Rand, s *Scenario) { // clients that fall silent while they wait for long
+		g := &s.Gateway
+		g.Ping, g.Timeout = time.Second, between(r, 14*time.Second, 16*time.Second)
+		g.Head, g.Send, g.Idle = min(g.Head, time.Second), min(g.Send, time.Second), min(g.Idle, time.Second)
+		s.clients(r, 0.3, func(c *ClientPlan) { c.Manner = Stops })
+	}},
 }
 
 // addOddities draws which oddities a scenario has.

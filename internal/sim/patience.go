@@ -15,6 +15,8 @@ const (
 	lingering = 2 * time.Second
 	// aWhile is for bytes to travel and for loops to have their turns.
 	aWhile = 500 * time.Millisecond
+	// sweep is how often a loop looks at what has no timer of its own.
+	sweep = time.Second
 	// shortage is how long a connection may wait for a process that has no descriptor left.
 	shortage = 15 * time.Second
 )
@@ -66,7 +68,11 @@ func (c *client) wait() time.Duration {
 	case c.stuck && c.plan.Manner == Stops && asked > 0:
 		// It sees no answer, so that all of what may follow one another passes in silence: parts of
 		// an answer each of which comes at its last moment, too.
-		return max(slowBodies, g.Head, g.Timeout+10*g.Stream, g.Tunnel) + unread + g.Idle
+		longest := max(slowBodies, g.Head, g.Timeout+10*g.Stream, g.Tunnel)
+		if c.http2 != nil && g.Ping > 0 {
+			longest = min(longest, max(slowBodies, g.Head, 2*g.Ping+2*sweep))
+		}
+		return longest + unread + g.Idle
 	case c.tunnel:
 		return g.Tunnel + unread
 	case asked == 0 && c.sent == 0: // with a handshake before

@@ -58,6 +58,8 @@ type GatewayPlan struct {
 	Claims              bool    // classes and deadlines may be claimed: see trusted
 	Ladder              bool    `json:",omitempty"` // routes have static answers
 	HTTP2               [2]bool `json:",omitzero"`  // which listeners offer it
+	// Ping is after how long silent clients of HTTP/2 are asked whether they are there; 0 for the default.
+	Ping time.Duration `json:",omitempty"`
 	// Protocols are what the upstreams a, b and m are spoken to in; none for the default. Where
 	// they shift, a reload may bring others.
 	Protocols [3]string `json:",omitzero"`

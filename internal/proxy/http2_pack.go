@@ -1,0 +1,90 @@
+package proxy
+
+// packAfter is how long, in nanoseconds, an answer is awaited until its exchange is packed: longer
+// than most answers take, so that these cost nothing more.
+const packAfter = int64(1e9)
+
+// packsASweep is how many exchanges are packed at a time: a thousand take about two milliseconds.
+const packsASweep = 1000
+
+// packWaiting packs exchanges of HTTP/2 clients that wait for their answer: they may be many, 128 a
+// connection. Those of HTTP/1.1 have a socket each, which costs more.
+func (w *Worker) packWaiting(now int64) {
+	left := packsASweep
+	for c := w.clients.next; c != &w.clients; c = c.next {
+		if c.state != clientHTTP2 {
+			continue
+		}
+		for d := c.http2.first; d != nil; d = d.after {
+			st := d.owner.(*http2Stream)
+			if f := st.flow; f == nil || now-f.sentAt < packAfter || !st.onlyWaits() {
+				continue
+			}
+			st.pack()
+			if left--; left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// onlyWaits says that nothing is under way for the stream but an answer that is awaited.
+func (st *http2Stream) onlyWaits() bool {
+	f := st.flow
+	if f.stage != stageSent || f.is(held|inResponse|expecting) || !f.is(requestSent) ||
+		f.pace.Deadline() != 0 || f.Source != nil || f.Encoder != nil {
+		return false
+	}
+	if !st.ended || st.buffered() > 0 || st.deferred || st.watched || st.waits || st.queue != nil ||
+		st.headSent {
+		return false
+	}
+	switch up := f.up.(type) {
+	case *upstreamConn:
+		return !up.deferred && !up.pending() && !up.conn.Batched()
+	case *http2Request:
+		return up.queue == nil && !up.waits && !up.unshown && !up.pending()
+	}
+	return false
+}
+
+// pack packs the stream's exchange. Whatever happens to either of its sides unpacks it first.
+func (st *http2Stream) pack() {
+	f, w := st.flow, st.h.c.w
+	up, due := f.up, f.timer.Deadline()
+	st.packed = w.pack(f, st.fields.Data())
+	if st.packed == nil {
+		return
+	}
+	st.flow = nil
+	w.loop.PutBuffer(st.fields)
+	st.fields = nil
+	switch up := up.(type) {
+	case *upstreamConn:
+		up.flow, up.packed = nil, st
+	case *http2Request:
+		up.flow, up.packed = nil, st
+	}
+	if due != 0 {
+		w.loop.SetTimer(&st.stall, st, due)
+	}
+}
+
+// unpack makes the stream's exchange a flow again.
+func (st *http2Stream) unpack() *flow {
+	w := st.h.c.w
+	st.fields = w.loop.GetBuffer(st.packed.borrowed)
+	f := w.unpack(st.packed, st.fields)
+	st.packed, st.flow = nil, f
+	switch up := f.up.(type) {
+	case *upstreamConn:
+		up.flow, up.packed = f, nil
+	case *http2Request:
+		up.flow, up.packed = f, nil
+	}
+	if due := st.stall.Deadline(); due != 0 {
+		w.loop.SetTimer(&f.timer, f, due)
+		w.loop.StopTimer(&st.stall)
+	}
+	return f
+}
