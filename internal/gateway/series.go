@@ -20,6 +20,8 @@ const (
 	seriesTargetState
 	seriesLimit
 	seriesUsed
+	seriesBound
+	seriesPlaces
 	seriesBreaker
 	seriesTransitions
 	seriesNotShown
@@ -48,6 +50,16 @@ var upstreamSeries = []telemetry.Series{
 		Name:   "target_concurrency_used",
 		Help:   "How many requests are at a target whose concurrency is limited.",
 		Labels: []string{"upstream", "target"},
+	},
+	seriesBound: {
+		Name:   "upstream_concurrency_limit",
+		Help:   "How many requests may be at all targets of an upstream together.",
+		Labels: []string{"upstream"},
+	},
+	seriesPlaces: {
+		Name:   "upstream_concurrency_used",
+		Help:   "How many requests are at the targets of an upstream that bounds them together.",
+		Labels: []string{"upstream"},
 	},
 	seriesBreaker: {
 		Name:   "target_breaker_state",
@@ -213,6 +225,10 @@ func (g *Gateway) readUpstreams(emit telemetry.Emit) {
 		}
 		for state, n := range states {
 			emit(seriesTargets, float64(n), name, state)
+		}
+		if s.Bound > 0 {
+			emit(seriesBound, float64(s.Bound), name)
+			emit(seriesPlaces, float64(s.InFlight), name)
 		}
 		emit(seriesPanicking, truth(load.Panicking > 0), name)
 		emit(seriesEjections, float64(s.Ejections), name)

@@ -86,6 +86,10 @@ func (w *world) audit(m map[string]float64) {
 			w.violate("at rest %s is %v (known: %t)", name, n, known)
 		}
 	}
+	n, known := m["plimsoll_upstream_concurrency_used"]
+	if n != 0 || known != (w.scenario.Gateway.Places > 0) {
+		w.violate("at rest %v places of upstreams are taken (known: %t)", n, known)
+	}
 	// Each loop has one timer at rest: that of its sweep.
 	if timers, loops := w.kernel.Timers(w.current.process); timers != loops {
 		w.violate("at rest %d timers are set on %d loops", timers, loops)

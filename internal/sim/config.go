@@ -47,6 +47,9 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	if change(0.3) {
 		g.Attempts = r.IntN(4)
 	}
+	if g.Places > 0 && change(0.5) {
+		g.Places = 1 + r.IntN(8)
+	}
 	loops := s.Loops
 	if n%3 == 1 { // a reload leaves the loops as they are; an upgrade takes this
 		loops = 1 + n%4
@@ -254,7 +257,14 @@ func (s *Scenario) upstream(
 		if g.Adaptive {
 			mode = "adaptive"
 		}
-		fmt.Fprintf(b, "    concurrency: {mode: %s, limit: %d}\n", mode, g.Slots)
+		limit := g.Slots
+		if g.Places > 0 {
+			limit = min(limit, g.Places)
+		}
+		fmt.Fprintf(b, "    concurrency: {mode: %s, limit: %d}\n", mode, limit)
+	}
+	if g.Places > 0 {
+		fmt.Fprintf(b, "    max_concurrency: %d\n", g.Places)
 	}
 	if g.Breaker > 0 {
 		fmt.Fprintf(b, "    breaker: {scope: %s, failure_ratio: 30%%, min_requests: 4, window: 1s, "+

@@ -214,6 +214,13 @@ var oddities = []struct {
 		})
 	}},
 	{0.3, true, func(_ *rand.Rand, s *Scenario) { s.Gateway.Ladder = true }},
+	{0.25, false, func(r *rand.Rand, s *Scenario) { // a bound on all targets of an upstream
+		s.Gateway.Places = 1 + r.IntN(8)
+		s.Gateway.Patience = 20 * time.Second
+		if !s.Quiet {
+			s.Gateway.Patience = between(r, 10*time.Millisecond, 2*time.Second)
+		}
+	}},
 }
 
 // addOddities draws which oddities a scenario has.

@@ -48,6 +48,7 @@ type GatewayPlan struct {
 	SlowStart                                        time.Duration
 
 	Slots    int           // a target's concurrency limit, to begin with; 0 for none
+	Places   int           `json:",omitempty"` // the bound on all targets of an upstream; 0 for none
 	Adaptive bool          // the limit is, and not fixed
 	Patience time.Duration // of the SLA classes, where there are slots
 	Breaker  time.Duration // how long one is open; 0 for none

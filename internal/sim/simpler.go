@@ -31,6 +31,7 @@ var simplifications = []func(*Scenario){
 	func(s *Scenario) { s.HeldBodies = 0 },
 	func(s *Scenario) { s.Gateway.SlowStart = 0 },
 	func(s *Scenario) { s.Gateway.Slots = 0 },
+	func(s *Scenario) { s.Gateway.Places = 0 },
 	func(s *Scenario) { s.Gateway.Admission = 0 },
 	func(s *Scenario) { s.Gateway.Adaptive = false },
 	func(s *Scenario) { s.Gateway.Breaker = 0 },

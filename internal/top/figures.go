@@ -69,7 +69,8 @@ type Upstream struct {
 	// Errors is the share of 5xx; absent without requests.
 	Errors   *float64 `json:"error_share,omitempty"`
 	InFlight int      `json:"in_flight"`
-	// Limit is the sum of the concurrency limits of its targets; absent where none is limited.
+	// Limit is the sum of the concurrency limits of its targets, or max_concurrency where that is
+	// less; absent where there is neither.
 	Limit   *int `json:"concurrency_limit,omitempty"`
 	Waiting int  `json:"waiting"`
 	Headroom

@@ -174,6 +174,9 @@ func upstreamFigures(then, now *upstreamSample, seconds float64) Upstream {
 	if now.Concurrency != nil {
 		u.Limit = &now.Concurrency.Limit
 	}
+	if all := now.MaxConcurrency; all != nil && (u.Limit == nil || all.Limit < *u.Limit) {
+		u.Limit = &all.Limit
+	}
 	if then == nil {
 		return u
 	}

@@ -95,6 +95,7 @@ func TestRatesAndSharesAreOfTheInterval(t *testing.T) {
 	after := at(2, []routeSample{limits(route("a", 1400, 510), 140, 25), route("new", 9, 0)},
 		[]upstreamSample{{Name: "u", Requests: 30, Codes: map[string]uint64{"2xx": 20, "5xx": 10},
 			States: map[string]int{"up": 2, "ejected": 1}, Outstanding: 3, Waiting: 4,
+			Concurrency: &placesSample{Limit: 60}, MaxConcurrency: &placesSample{Limit: 50},
 			Breakers: map[string]int{"closed": 2, "open": 1}}})
 	f := compare(before, after, []loopSample{{0, .5, 100, 3}, {1, .25, 100, 4}})
 	want := &Figures{
@@ -103,6 +104,7 @@ func TestRatesAndSharesAreOfTheInterval(t *testing.T) {
 			Loops:    []Loop{{0, .5, 100}, {1, .25, 100}},
 			Headroom: Headroom{Why: "this gateway has no estimate"}},
 		Upstreams: []Upstream{{Name: "u", Rate: new(10.0), Errors: new(.5), InFlight: 3, Waiting: 4,
+			Limit:    new(50),
 			Headroom: Headroom{Why: "this gateway has no estimate"},
 			Breakers: map[string]int{"closed": 2, "open": 1}, Up: 2, Targets: 3,
 			States: map[string]int{"up": 2, "ejected": 1}}},
