@@ -50,6 +50,9 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	if g.Places > 0 && change(0.5) {
 		g.Places = 1 + r.IntN(8)
 	}
+	if g.Algorithm != "" && change(0.5) {
+		g.Rate = 1 + r.IntN(50)
+	}
 	loops := s.Loops
 	if n%3 == 1 { // a reload leaves the loops as they are; an upgrade takes this
 		loops = 1 + n%4
@@ -113,7 +116,11 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 // limits are what bounds a route's requests, in number and in time.
 func (g *GatewayPlan) limits() (text string) {
 	if g.Rate > 0 {
-		text = fmt.Sprintf(", limits: [{rate: %d/s, key: client_address}", 10*g.Rate)
+		text = fmt.Sprintf(", limits: [{rate: %d/s, key: client_address", 10*g.Rate)
+		if g.Algorithm != "" {
+			text += fmt.Sprintf(", algorithm: %s, values: %d", g.Algorithm, g.Values)
+		}
+		text += "}"
 		if g.Shaped {
 			text += fmt.Sprintf(", {rate: %d/s, algorithm: leaky_bucket, max_wait: %v}", g.Rate, g.Timeout/2)
 		}
