@@ -23,6 +23,7 @@ const (
 	seriesBound
 	seriesPlaces
 	seriesBreaker
+	seriesTrials
 	seriesTransitions
 	seriesNotShown
 	seriesPanicking
@@ -65,6 +66,11 @@ var upstreamSeries = []telemetry.Series{
 		Name:   "target_breaker_state",
 		Help:   "1 for the state that the circuit breaker of a target is in.",
 		Labels: []string{"upstream", "target", "state"},
+	},
+	seriesTrials: {
+		Name:   "target_breaker_trials",
+		Help:   "Requests by which a target's half-open circuit breaker tries it at present.",
+		Labels: []string{"upstream", "target"},
 	},
 	seriesTransitions: {
 		Name:   "upstream_breaker_transitions_total",
@@ -216,6 +222,7 @@ func (g *Gateway) readUpstreams(emit telemetry.Emit) {
 				emit(seriesTargetState, 1, name, t.Address, t.State)
 				if t.Breaker != nil {
 					emit(seriesBreaker, 1, name, t.Address, t.Breaker.State.String())
+					emit(seriesTrials, float64(t.Breaker.TrialsUnderWay), name, t.Address)
 				}
 				if c := t.Concurrency; c != nil {
 					emit(seriesLimit, float64(c.Limit), name, t.Address)

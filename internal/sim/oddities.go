@@ -216,7 +216,7 @@ var oddities = []struct {
 	{0.3, true, func(_ *rand.Rand, s *Scenario) { s.Gateway.Ladder = true }},
 	{0.15, true, func(r *rand.Rand, s *Scenario) { // rate limits of all kinds, which reloads change
 		algorithms := []string{"token_bucket", "gcra", "fixed_window", "sliding_window", "sliding_log"}
-		s.Gateway.Rate, s.Gateway.Shaped = 1+r.IntN(5), r.IntN(2) == 0
+		s.Gateway.Rate, s.Gateway.Shaped = 1+r.IntN(8), r.IntN(4) == 0
 		s.Gateway.Algorithm, s.Gateway.Values = algorithms[r.IntN(len(algorithms))], 1+r.IntN(40)
 	}},
 	{0.25, false, func(r *rand.Rand, s *Scenario) { // a bound on all targets of an upstream

@@ -404,6 +404,11 @@ func (l *Local) relieveFrom(m *Member, now int64) (served bool) {
 // grant gives the request to be served next what was found for it.
 func (l *Local) grant(now int64, m *Member, c Conn) {
 	w := l.waiters.next(now)
+	for class := uint8(0); invariant.On && class < w.Class; class++ {
+		if l.waiters.of(class) > 0 {
+			panic("upstream: a request is served while one of a lower class waits on its loop")
+		}
+	}
 	l.u.queues.paces[w.Class].served.Add(1)
 	l.leave(w)
 	w.Owner.Ready(now, m, c)

@@ -11,13 +11,15 @@ import (
 // words, tables and generations. Only with invariant.Sequential: it keeps every value.
 type ledger struct {
 	of map[string]*account
+	// shared says that a value found no place. One that gets a place later may begin with what others
+	// have used of the bucket that they shared (reserve.go).
+	shared bool
 }
 
 // account is what is known of one value since its limit has the present numbers.
 type account struct {
 	params *params
-	// everything says that what was counted is known: that the value passed nothing before, and has
-	// no part in a bucket that values share.
+	// everything says that what was counted is known: that the value passed nothing before.
 	everything bool
 	due        float64 // of a bucket: when it is full, or the next turn, in nanoseconds
 	window     int64   // of windows: the last one's index, and what passed in it and the one before
@@ -47,16 +49,17 @@ func (g *ledger) note(s *spot, now int64) {
 	case a == nil:
 		a = &account{params: p, everything: true}
 		g.of[string(s.value)] = a
-	case a.params != p: // what was taken counts on, but for how many of the new tokens is not known
+	case !a.params.same(p) || a.params.generation != p.generation:
+		// What was taken counts on, but for how many of the new tokens is not known.
 		*a = account{params: p}
 	}
-	a.everything = a.everything && !s.spilled
+	g.shared = g.shared || s.spilled
 	holds := a.weigh(s.outcome.cost, now)
 	switch {
 	case s.pass && holds > 0:
 		panic(fmt.Sprintf("limit: a token was made: %q passes a %v of %d in %v and a burst of %d",
 			s.value, p.algorithm, p.rate.Count, p.rate.Per, p.burst))
-	case !s.pass && holds < 0 && a.everything:
+	case !s.pass && holds < 0 && a.everything && !g.shared:
 		panic(fmt.Sprintf("limit: a token was lost: %q is refused by a %v of %d in %v and a burst of %d",
 			s.value, p.algorithm, p.rate.Count, p.rate.Per, p.burst))
 	case s.pass:

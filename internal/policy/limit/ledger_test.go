@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/invariant"
