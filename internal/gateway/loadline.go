@@ -39,6 +39,7 @@ type lookout struct {
 	window         lock  // held while a window is ended, no matter by whom
 	at             int64 // the end of the last window
 	requests, busy uint64
+	routes         map[string]uint64 // requests of each, ever
 	refused        map[string]uint64 // of each upstream with a limit, ever
 	spare          []*upstream.Flights
 	windows        int
@@ -65,6 +66,7 @@ func (g *Gateway) observe(s *telemetry.Snapshot) {
 		Clients: g.shared.Clients.Load(), ClientsAllowed: g.shared.MaxClients.Load(),
 	}
 	w.Instance.Memory, w.Instance.MemoryLimit = g.memory()
+	w.Instance.Routes = l.countRoutes(s)
 	first := l.at == 0
 	l.at, l.requests, l.busy = now, s.Requests, busy
 	g.takeFlights(v, w.Seen)
@@ -78,6 +80,19 @@ func (g *Gateway) observe(s *telemetry.Snapshot) {
 	if l.windows++; l.windows%fitEvery == 0 && share < tooBusy {
 		g.fit()
 	}
+}
+
+// countRoutes is how many requests each route had since the last time.
+func (l *lookout) countRoutes(s *telemetry.Snapshot) (counts []loadline.RouteCount) {
+	ever := make(map[string]uint64, len(s.Routes))
+	for _, r := range s.Routes {
+		ever[r.Name] = r.Total.Count()
+		if n := ever[r.Name] - min(ever[r.Name], l.routes[r.Name]); n > 0 {
+			counts = append(counts, loadline.RouteCount{Name: r.Name, Requests: n})
+		}
+	}
+	l.routes = ever
+	return counts
 }
 
 // fit has targets fitted beside the loops, on a thread that takes what they leave of the processors.

@@ -57,7 +57,7 @@ func TestTheLoadLineIsSaneOrSaysWhatIsMissing(t *testing.T) {
 	g := serveUntimed(t, `
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["`+b.address+`"]}, idle: {targets: ["127.0.0.1:1"]}}
-routes: [{match: /, upstream: s, sla: P2}, {match: /idle, upstream: idle}]
+routes: [{name: all, match: /, upstream: s, sla: P2}, {match: /idle, upstream: idle}]
 `)
 	g.observe(g.snapshot())
 	for range 3 {
@@ -78,6 +78,9 @@ routes: [{match: /, upstream: s, sla: P2}, {match: /idle, upstream: idle}]
 			h != nil && !(h.Low >= 0 && h.Low <= h.Estimate && h.High <= 1) {
 			t.Errorf("%s: %+v %+v", e.Name, c, h)
 		}
+	}
+	if s.Instance[0].Capacity != nil && (len(s.Routes) == 0 || s.Routes[0].Name != "all" || s.Routes[0].Share != 1) {
+		t.Errorf("all requests are of one route, and what routes cost is said to be %+v", s.Routes)
 	}
 	if idle := s.Upstreams[0]; idle.Name != "idle" || idle.Capacity != nil || idle.Rate != 0 {
 		t.Errorf("of an upstream that nothing was sent to: %+v", idle)

@@ -92,6 +92,9 @@ type Route struct {
 	Errors *float64 `json:"error_share,omitempty"`
 	// Burn is how many times faster than the objective allows requests failed in the last hour.
 	Burn *float64 `json:"slo_burn_1h_factor,omitempty"`
+	// Busy is for how many microseconds a request keeps a loop of the gateway busy, at the present rate;
+	// absent where that is not known, and of routes with few of the requests.
+	Busy *Interval `json:"busy_us,omitempty"`
 	// Refused are the requests that the gateway refused or cut, or gave a fallback's answer, by its
 	// reason.
 	Refused []Refusal `json:"refused,omitempty"`

@@ -154,6 +154,19 @@ func TestWhatNoRouteMatchesIsShownOnceThereIsSome(t *testing.T) {
 	}
 }
 
+func TestWhatARouteCostsIsTheGatewaysEstimate(t *testing.T) {
+	s := at(1, []routeSample{{Name: "a", Class: "P1"}, {Name: "rare", Class: "P1"}}, nil)
+	s.line = &loadline.Status{Routes: []loadline.RouteCost{
+		{Name: "a", Share: .9, Busy: loadline.Interval{Low: 10, Estimate: 20, High: 30}}, {Share: .1}}}
+	f := compare(at(0, nil, nil), s, nil)
+	if d := cmp.Diff(&Interval{10, 20, 30, .95}, f.Routes[0].Busy); d != "" {
+		t.Error(d)
+	}
+	if f.Routes[1].Busy != nil {
+		t.Errorf("a route that has no estimate costs %+v", f.Routes[1].Busy)
+	}
+}
+
 func TestHeadroomIsTheGatewaysEstimate(t *testing.T) {
 	s := at(1, nil, []upstreamSample{{Name: "known"}, {Name: "unknown"}, {Name: "unheard"}})
 	s.line = &loadline.Status{
