@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"plimsoll/internal/config"
@@ -35,10 +36,14 @@ const (
 type lookout struct {
 	estimator *loadline.Estimator
 	fitting   atomic.Bool
+	fitted    atomic.Int64 // processor time that fits took, in nanoseconds
+	// processors is how many the process may use.
+	processors int
 
 	window         lock  // held while a window is ended, no matter by whom
 	at             int64 // the end of the last window
 	requests, busy uint64
+	cpu            int64             // that the process took, but for fits
 	routes         map[string]uint64 // requests of each, ever
 	refused        map[string]uint64 // of each upstream with a limit, ever
 	spare          []*upstream.Flights
@@ -67,6 +72,10 @@ func (g *Gateway) observe(s *telemetry.Snapshot) {
 	}
 	w.Instance.Memory, w.Instance.MemoryLimit = g.memory()
 	w.Instance.Routes = l.countRoutes(s)
+	if cpu := processCPU() - l.fitted.Load(); !g.simulated() {
+		w.Instance.CPU, w.Instance.Processors = max(0, cpu-l.cpu), l.processors
+		l.cpu = cpu
+	}
 	first := l.at == 0
 	l.at, l.requests, l.busy = now, s.Requests, busy
 	g.takeFlights(v, w.Seen)
@@ -107,8 +116,19 @@ func (g *Gateway) fit() {
 		defer l.fitting.Store(false)
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		giveWay()
+		began := reactor.ThreadCPU()
 		l.estimator.Fit(fitsPerRound)
+		l.fitted.Add(reactor.ThreadCPU() - began)
 	}()
+}
+
+// processCPU is the processor time that the process has used, all threads together, in nanoseconds.
+func processCPU() int64 {
+	var r syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {
+		return 0
+	}
+	return r.Utime.Nano() + r.Stime.Nano()
 }
 
 // described is what the estimator must know of the upstreams in force. One that no route leads to, as

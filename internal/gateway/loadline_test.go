@@ -139,3 +139,36 @@ routes: [{match: /, upstream: s}]
 		}
 	}
 }
+
+// Requests over HTTP/3 are those of their routes, at their targets, as all others, and what is done for
+// them beside the loops takes processors.
+func TestRequestsOverHTTP3CountInTheLoadLine(t *testing.T) {
+	t.Parallel()
+	s := newService(t, answering(simple))
+	b := serveH3(t, oneUpstream(s.address()))
+	b.lookout.window.Lock()
+	b.lookout.countRoutes(b.snapshot())
+	b.lookout.window.Unlock()
+	c := b.h3()
+	for range 30 {
+		c.get("/").answer()
+	}
+	seen := map[loadline.Target]*loadline.Seen{}
+	b.lookout.window.Lock()
+	defer b.lookout.window.Unlock()
+	b.takeFlights(b.view(), seen)
+	if len(seen) != 1 {
+		t.Fatalf("requests were seen at %d targets", len(seen))
+	}
+	for target, at := range seen {
+		if at.Requests() != 30 {
+			t.Errorf("%d of 30 requests were seen at %v", at.Requests(), target)
+		}
+	}
+	if counts := b.lookout.countRoutes(b.snapshot()); len(counts) != 1 || counts[0].Requests != 30 {
+		t.Errorf("of 30 requests the routes have %+v", counts)
+	}
+	if cpu := processCPU(); cpu <= 0 {
+		t.Errorf("the process has used %d ns of the processors", cpu)
+	}
+}

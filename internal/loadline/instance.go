@@ -11,6 +11,11 @@ import (
 type Use struct {
 	Requests uint64
 	Busy     int64 // nanoseconds that the loops did not wait, all of them together
+	// CPU is the processor time in nanoseconds that requests took, of the loops and beside them, as the
+	// packets of HTTP/3 and TLS handshakes are; Processors is how many the process may use. 0 where that
+	// is not known.
+	CPU        int64
+	Processors int
 	// client connections at the window's end, and how many the limit of descriptors leaves room for
 	Clients, ClientsAllowed int64
 	// bytes in use at its end, and how many may be; 0 for no limit
@@ -52,16 +57,23 @@ type usage struct {
 	Use
 	end  int64
 	rate float64 // requests a second
-	busy float64 // share of the loops' time
+	busy float64 // share of the loops' time or, where that is more, of the processors'
+	of   int     // how many loops there are, or processors
+	// beside says that it is of the processors: with what is done beside the loops they were busier
+	beside bool
 }
 
 func (in *instance) add(end, length int64, u *Use) {
 	all := float64(max(length, 1)) * float64(max(in.loops, 1))
-	kept := *u
-	kept.Routes = leading(u.Routes)
-	in.windows = append(in.windows, usage{
-		kept, end, float64(u.Requests) * 1e9 / float64(max(length, 1)), float64(u.Busy) / all,
-	})
+	w := usage{Use: *u, end: end, rate: float64(u.Requests) * 1e9 / float64(max(length, 1)),
+		busy: float64(u.Busy) / all, of: in.loops}
+	if u.Processors > 0 {
+		if busy := float64(u.CPU) / float64(max(length, 1)) / float64(u.Processors); busy > w.busy {
+			w.busy, w.of, w.beside = busy, u.Processors, true
+		}
+	}
+	w.Routes = leading(u.Routes)
+	in.windows = append(in.windows, w)
 	in.windows = in.windows[max(0, len(in.windows)-uses):]
 }
 
@@ -135,17 +147,20 @@ func (in *instance) processor(with []usage, est *Estimate) []RouteCost {
 		off = min(2*m.off, doubt)
 	}
 	est.Capacity = &Interval{low / (1 + off), math.Sqrt(low * high), high * (1 + off)}
-	cost := 1e6 * top.busy * float64(in.loops) / top.rate
+	last := &with[len(with)-1]
+	cost := 1e6 * top.busy * float64(last.of) / top.rate
 	est.How = fmt.Sprintf("a request keeps a loop busy for %.3g µs at %.4g a second; with the rate "+
 		"the time grows as its power of %.2f", cost, top.rate, exponent)
+	if last.beside {
+		est.How += "; it is the process's time, with what is done beside the loops"
+	}
 	if !shown {
 		est.How += ", which is what is usual: the rates seen are too much alike to show it"
 	}
 	if m == nil {
 		return nil
 	}
-	last := &with[len(with)-1]
-	return m.costs(1e6 * last.busy * float64(in.loops) / max(last.rate, 1e-9))
+	return m.costs(1e6 * last.busy * float64(last.of) / max(last.rate, 1e-9))
 }
 
 // peak is what the busiest windows show.

@@ -32,7 +32,8 @@ type RouteCost struct {
 	Name string `json:"name"` // empty for all routes that have too few requests for a line of their own
 	// Share of the present requests that are the route's.
 	Share float64 `json:"share"`
-	// Busy: for how many microseconds a request of it keeps a loop busy, at the present rate
+	// Busy: for how many microseconds a request of it keeps a loop busy at the present rate or, where
+	// what is done beside the loops makes the processors busier than these, a processor
 	Busy Interval `json:"busy_us"`
 }
 
