@@ -49,7 +49,7 @@ func (g *ledger) note(s *spot, now int64) {
 	case a == nil:
 		a = &account{params: p, everything: true}
 		g.of[string(s.value)] = a
-	case !a.params.same(p) || a.params.generation != p.generation:
+	case !a.params.same(p) || a.params.since != p.since:
 		// What was taken counts on, but for how many of the new tokens is not known.
 		*a = account{params: p}
 	}
