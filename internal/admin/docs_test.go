@@ -125,7 +125,8 @@ listeners:
   - {address: "127.0.0.1:0"}
   - {address: "127.0.0.2:0", http3: true, tls: {certificates: [{cert: %q, key: %q}]}}
 upstreams:
-  users: {load_line: %q, breaker: {}, concurrency: {mode: fixed, limit: 9}, targets: [%q, {address: "127.0.0.1:1", weight: 0}]}
+  users: {load_line: %q, breaker: {}, concurrency: {mode: fixed, limit: 9}, max_concurrency: 12,
+    targets: [%q, {address: "127.0.0.1:1", weight: 0}]}
   gone: {targets: [%q]}
   copies: {targets: [%q]}
   chats: {targets: [%q]}

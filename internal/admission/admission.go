@@ -43,6 +43,7 @@ type Options struct {
 // SheddingPlan is the law for one configuration. It is immutable.
 type SheddingPlan struct {
 	Shadow  bool
+	used    [Classes]bool
 	start   int64 // the backlog up to which nobody is refused
 	delay   int64 // Options.Delay in nanoseconds, or the least that makes ramps
 	highest uint8 // the class that does not wait: the highest of those used
@@ -56,7 +57,7 @@ type ramp struct{ from, to int64 }
 // one that is, or as the lowest.
 func NewSheddingPlan(o Options) *SheddingPlan {
 	delay := max(int64(o.Delay), 4*Classes)
-	p := &SheddingPlan{Shadow: o.Shadow, start: delay / 4}
+	p := &SheddingPlan{Shadow: o.Shadow, used: o.Used, start: delay / 4}
 	highest, used := Classes, 0
 	for c := range o.Used {
 		if o.Used[c] {

@@ -37,6 +37,7 @@ func (u *Upstream) check(s *scope) {
 		s.reject("targets", "every weight is 0, so that no target is used; give one of them a "+
 			"weight, or let the routes respond themselves")
 	}
+	u.checkConcurrency(s)
 	u.checkProtocol(s)
 	if u.LoadLine == "" || !s.good("load_line") {
 		return
@@ -158,6 +159,23 @@ func (b *Breaker) check(s *scope) {
 		a.SaturationWeight != nil {
 		if sum := *a.LatencyWeight + *a.ErrorWeight + *a.SaturationWeight; math.Abs(sum-1) > 1e-6 {
 			s.reject("adaptive", "the three weights add up to %.4g; make them add up to 1", sum)
+		}
+	}
+}
+
+// checkConcurrency checks that the bound on requests at all targets leaves the limit on those at one
+// a meaning. A limit that nobody wrote is cut by it.
+func (u *Upstream) checkConcurrency(s *scope) {
+	if u.Concurrency == nil || !s.good("max_concurrency") || u.MaxConcurrency == 0 || !s.has("concurrency") {
+		return
+	}
+	c := u.Concurrency
+	values := map[string]int{"limit": c.Limit, "min": c.Min, "max": c.Max}
+	for _, e := range s.entriesOf(s.at("concurrency")) {
+		if value := values[e.name]; value > u.MaxConcurrency {
+			s.fail(e.value, "%d can never be reached at one target, since max_concurrency lets %d be at "+
+				"all of them; make it at most that, or raise max_concurrency", value, u.MaxConcurrency)
+			return
 		}
 	}
 }

@@ -22,6 +22,11 @@ type Upstream struct {
 	// a mode alone. It protects a service from more than it can carry, and needs no number:
 	// "adaptive" finds it. Default: none, as many as there may be connections.
 	Concurrency *Concurrency `yaml:"concurrency"`
+	// MaxConcurrency is how many requests may be at all targets together, over all loops. It is for
+	// what the targets share: a database behind them, a licence. Those beyond wait as with
+	// concurrency, and for as long. Default: 0, no bound. Hazard: what it protects is shared by all
+	// instances of the gateway, and each of them has this bound for itself.
+	MaxConcurrency int `yaml:"max_concurrency" default:"0" min:"0" max:"1000000"`
 	// Retry says which failed requests are tried again.
 	Retry Retry `yaml:"retry"`
 	// TLS makes the connections to the targets TLS. Default: plain text.

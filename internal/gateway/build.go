@@ -70,7 +70,8 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 		MaxConnections: u.Pool.MaxConnections, MaxPending: u.Pool.MaxPending,
 		PendingTimeout: time.Duration(u.Pool.PendingTimeout),
 		MaxIdle:        u.Pool.MaxIdle, IdleTimeout: time.Duration(u.Pool.IdleTimeout),
-		RetryBudget: float64(*u.Retry.Budget), Protocol: upstreamProtocols[u.Protocol],
+		MaxConcurrency: u.MaxConcurrency,
+		RetryBudget:    float64(*u.Retry.Budget), Protocol: upstreamProtocols[u.Protocol],
 	}
 	for _, t := range u.Targets {
 		o.Targets = append(o.Targets, upstream.TargetOption{Address: t.Address, Weight: *t.Weight})
@@ -323,7 +324,7 @@ func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) (p pro
 	p = proxy.Upstream{
 		Upstream: u, ConnectTimeout: int64(c.Pool.ConnectTimeout),
 		PendingTimeout: int64(c.Pool.PendingTimeout),
-		Limited:        c.Concurrency != nil, MaxRequests: uint32(c.Pool.MaxRequests),
+		Limited:        c.Concurrency != nil || c.MaxConcurrency > 0, MaxRequests: uint32(c.Pool.MaxRequests),
 		Attempts: uint8(*c.Retry.Attempts), PerTry: int64(c.Retry.PerTryTimeout),
 		Stat: g.registry.Upstream(u.Name()), Protocol: upstreamProtocols[c.Protocol],
 	}

@@ -350,6 +350,32 @@ func TestWhatIsStaleInRedisIsUsedAsTheRulesAllow(t *testing.T) {
 	}
 }
 
+// A class that may get nothing stale gets the service's failure, also where what is stale comes from
+// Redis.
+func TestWhatIsStaleInRedisIsNotForAClassThatMayNotGetIt(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		if broken.Load() {
+			w.WriteHeader(503)
+			io.WriteString(w, "broken")
+			return
+		}
+		w.Header().Set("Age", "500")
+		w.Header().Set("Cache-Control", "max-age=1, stale-if-error=1000")
+		io.WriteString(w, "old")
+	})
+	yaml := tiered(o, redistest.Start(t).Address(), "") + "classes: {P1: {degrade: []}}\n"
+	one, other := serveTiered(t, yaml), serveTiered(t, yaml)
+	one.shop("GET", "/")
+	one.wrote(1)
+	broken.Store(true)
+	if status, body, _ := other.shop("GET", "/"); status != 503 || body != "broken" {
+		t.Errorf("a class that may get nothing stale gets %d %q, want what the service says", status, body)
+	}
+	o.expectAsked(t, 2) // once more, and not again for what nobody may get
+}
+
 func TestAClientThatReloadsIsNotServedFromRedis(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, fresh)

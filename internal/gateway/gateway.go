@@ -176,9 +176,11 @@ func start(o Options) (g *Gateway, err error) {
 
 // makeLoops makes the loops and their workers and lets them run; without listeners they wait.
 func (g *Gateway) makeLoops(n int) error {
+	processors := runtime.GOMAXPROCS(0)
 	if n == 0 {
-		n = runtime.GOMAXPROCS(0)
+		n = processors
 	}
+	g.lookout.processors = min(processors, n+1)
 	// The loops keep their processors to themselves. One more lets handshakes, health checks and
 	// scrapes run beside them rather than wait until the scheduler takes a processor away from a
 	// busy loop, which it does every ten milliseconds only.

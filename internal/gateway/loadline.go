@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"slices"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"plimsoll/internal/config"
@@ -35,10 +36,15 @@ const (
 type lookout struct {
 	estimator *loadline.Estimator
 	fitting   atomic.Bool
+	fitted    atomic.Int64 // processor time that fits took, in nanoseconds
+	// processors is how many the process may use.
+	processors int
 
 	window         lock  // held while a window is ended, no matter by whom
 	at             int64 // the end of the last window
 	requests, busy uint64
+	cpu            int64             // that the process took, but for fits
+	routes         map[string]uint64 // requests of each, ever
 	refused        map[string]uint64 // of each upstream with a limit, ever
 	spare          []*upstream.Flights
 	windows        int
@@ -65,6 +71,11 @@ func (g *Gateway) observe(s *telemetry.Snapshot) {
 		Clients: g.shared.Clients.Load(), ClientsAllowed: g.shared.MaxClients.Load(),
 	}
 	w.Instance.Memory, w.Instance.MemoryLimit = g.memory()
+	w.Instance.Routes = l.countRoutes(s)
+	if cpu := processCPU() - l.fitted.Load(); !g.simulated() {
+		w.Instance.CPU, w.Instance.Processors = max(0, cpu-l.cpu), l.processors
+		l.cpu = cpu
+	}
 	first := l.at == 0
 	l.at, l.requests, l.busy = now, s.Requests, busy
 	g.takeFlights(v, w.Seen)
@@ -80,6 +91,19 @@ func (g *Gateway) observe(s *telemetry.Snapshot) {
 	}
 }
 
+// countRoutes is how many requests each route had since the last time.
+func (l *lookout) countRoutes(s *telemetry.Snapshot) (counts []loadline.RouteCount) {
+	ever := make(map[string]uint64, len(s.Routes))
+	for _, r := range s.Routes {
+		ever[r.Name] = r.Total.Count()
+		if n := ever[r.Name] - min(ever[r.Name], l.routes[r.Name]); n > 0 {
+			counts = append(counts, loadline.RouteCount{Name: r.Name, Requests: n})
+		}
+	}
+	l.routes = ever
+	return counts
+}
+
 // fit has targets fitted beside the loops, on a thread that takes what they leave of the processors.
 // A simulation would take the time of a real processor for it.
 func (g *Gateway) fit() {
@@ -92,8 +116,19 @@ func (g *Gateway) fit() {
 		defer l.fitting.Store(false)
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		giveWay()
+		began := reactor.ThreadCPU()
 		l.estimator.Fit(fitsPerRound)
+		l.fitted.Add(reactor.ThreadCPU() - began)
 	}()
+}
+
+// processCPU is the processor time that the process has used, all threads together, in nanoseconds.
+func processCPU() int64 {
+	var r syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &r) != nil {
+		return 0
+	}
+	return r.Utime.Nano() + r.Stime.Nano()
 }
 
 // described is what the estimator must know of the upstreams in force. One that no route leads to, as

@@ -57,7 +57,7 @@ func TestTheLoadLineIsSaneOrSaysWhatIsMissing(t *testing.T) {
 	g := serveUntimed(t, `
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["`+b.address+`"]}, idle: {targets: ["127.0.0.1:1"]}}
-routes: [{match: /, upstream: s, sla: P2}, {match: /idle, upstream: idle}]
+routes: [{name: all, match: /, upstream: s, sla: P2}, {match: /idle, upstream: idle}]
 `)
 	g.observe(g.snapshot())
 	for range 3 {
@@ -78,6 +78,9 @@ routes: [{match: /, upstream: s, sla: P2}, {match: /idle, upstream: idle}]
 			h != nil && !(h.Low >= 0 && h.Low <= h.Estimate && h.High <= 1) {
 			t.Errorf("%s: %+v %+v", e.Name, c, h)
 		}
+	}
+	if s.Instance[0].Capacity != nil && (len(s.Routes) == 0 || s.Routes[0].Name != "all" || s.Routes[0].Share != 1) {
+		t.Errorf("all requests are of one route, and what routes cost is said to be %+v", s.Routes)
 	}
 	if idle := s.Upstreams[0]; idle.Name != "idle" || idle.Capacity != nil || idle.Rate != 0 {
 		t.Errorf("of an upstream that nothing was sent to: %+v", idle)
@@ -134,5 +137,38 @@ routes: [{match: /, upstream: s}]
 			!strings.Contains(wrong[0].Problem, want) {
 			t.Errorf("%s: %v", content, err)
 		}
+	}
+}
+
+// Requests over HTTP/3 are those of their routes, at their targets, as all others, and what is done for
+// them beside the loops takes processors.
+func TestRequestsOverHTTP3CountInTheLoadLine(t *testing.T) {
+	t.Parallel()
+	s := newService(t, answering(simple))
+	b := serveH3(t, oneUpstream(s.address()))
+	b.lookout.window.Lock()
+	b.lookout.countRoutes(b.snapshot())
+	b.lookout.window.Unlock()
+	c := b.h3()
+	for range 30 {
+		c.get("/").answer()
+	}
+	seen := map[loadline.Target]*loadline.Seen{}
+	b.lookout.window.Lock()
+	defer b.lookout.window.Unlock()
+	b.takeFlights(b.view(), seen)
+	if len(seen) != 1 {
+		t.Fatalf("requests were seen at %d targets", len(seen))
+	}
+	for target, at := range seen {
+		if at.Requests() != 30 {
+			t.Errorf("%d of 30 requests were seen at %v", at.Requests(), target)
+		}
+	}
+	if counts := b.lookout.countRoutes(b.snapshot()); len(counts) != 1 || counts[0].Requests != 30 {
+		t.Errorf("of 30 requests the routes have %+v", counts)
+	}
+	if cpu := processCPU(); cpu <= 0 {
+		t.Errorf("the process has used %d ns of the processors", cpu)
 	}
 }

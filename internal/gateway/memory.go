@@ -25,16 +25,16 @@ func (g *Gateway) memory() (used, limit uint64) {
 	if own := debug.SetMemoryLimit(-1); own > 0 {
 		limit = uint64(own)
 	}
-	if limit = min(limit, groupLimit()); limit == math.MaxInt64 {
+	if limit = min(limit, groupLimit("/")); limit == math.MaxInt64 {
 		return used, 0
 	}
 	return used, limit
 }
 
 // groupLimit is the limit of the control group (version 2) that the process is in, or of those
-// around it.
-func groupLimit() uint64 {
-	text, err := os.ReadFile("/proc/self/cgroup")
+// around it, of a machine whose files are under root.
+func groupLimit(root string) uint64 {
+	text, err := os.ReadFile(path.Join(root, "proc/self/cgroup"))
 	if err != nil {
 		return math.MaxInt64
 	}
@@ -45,7 +45,7 @@ func groupLimit() uint64 {
 			continue
 		}
 		for group = path.Clean("/" + group); ; group = path.Dir(group) {
-			limit = min(limit, groupMaximum("/sys/fs/cgroup"+group))
+			limit = min(limit, groupMaximum(path.Join(root, "sys/fs/cgroup", group)))
 			if group == "/" {
 				break
 			}

@@ -20,7 +20,10 @@ const (
 	seriesTargetState
 	seriesLimit
 	seriesUsed
+	seriesBound
+	seriesPlaces
 	seriesBreaker
+	seriesTrials
 	seriesTransitions
 	seriesNotShown
 	seriesPanicking
@@ -49,10 +52,25 @@ var upstreamSeries = []telemetry.Series{
 		Help:   "How many requests are at a target whose concurrency is limited.",
 		Labels: []string{"upstream", "target"},
 	},
+	seriesBound: {
+		Name:   "upstream_concurrency_limit",
+		Help:   "How many requests may be at all targets of an upstream together.",
+		Labels: []string{"upstream"},
+	},
+	seriesPlaces: {
+		Name:   "upstream_concurrency_used",
+		Help:   "How many requests are at the targets of an upstream that bounds them together.",
+		Labels: []string{"upstream"},
+	},
 	seriesBreaker: {
 		Name:   "target_breaker_state",
 		Help:   "1 for the state that the circuit breaker of a target is in.",
 		Labels: []string{"upstream", "target", "state"},
+	},
+	seriesTrials: {
+		Name:   "target_breaker_trials",
+		Help:   "Requests by which a target's half-open circuit breaker tries it at present.",
+		Labels: []string{"upstream", "target"},
 	},
 	seriesTransitions: {
 		Name:   "upstream_breaker_transitions_total",
@@ -204,6 +222,7 @@ func (g *Gateway) readUpstreams(emit telemetry.Emit) {
 				emit(seriesTargetState, 1, name, t.Address, t.State)
 				if t.Breaker != nil {
 					emit(seriesBreaker, 1, name, t.Address, t.Breaker.State.String())
+					emit(seriesTrials, float64(t.Breaker.TrialsUnderWay), name, t.Address)
 				}
 				if c := t.Concurrency; c != nil {
 					emit(seriesLimit, float64(c.Limit), name, t.Address)
@@ -213,6 +232,10 @@ func (g *Gateway) readUpstreams(emit telemetry.Emit) {
 		}
 		for state, n := range states {
 			emit(seriesTargets, float64(n), name, state)
+		}
+		if s.Bound > 0 {
+			emit(seriesBound, float64(s.Bound), name)
+			emit(seriesPlaces, float64(s.InFlight), name)
 		}
 		emit(seriesPanicking, truth(load.Panicking > 0), name)
 		emit(seriesEjections, float64(s.Ejections), name)

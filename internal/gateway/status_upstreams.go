@@ -42,6 +42,8 @@ type UpstreamStatus struct {
 	Cells []hist.Cell `json:"duration_histogram,omitempty"`
 	// Concurrency is the sum over its targets; absent where none is limited.
 	Concurrency *ConcurrencyStatus `json:"concurrency,omitempty"`
+	// MaxConcurrency is the bound on requests at all targets together; absent where there is none.
+	MaxConcurrency *ConcurrencyStatus `json:"max_concurrency,omitempty"`
 	// Breakers are how many of its targets' circuit breakers are in each state.
 	Breakers map[string]int `json:"breakers_by_state,omitempty"`
 
@@ -78,7 +80,7 @@ type TargetStatus struct {
 	Deep  *CheckStatus `json:"deep_check,omitempty"`
 }
 
-// ConcurrencyStatus is the limit on how many requests are at a target at once.
+// ConcurrencyStatus is the limit on how many requests are at a target, or an upstream, at once.
 type ConcurrencyStatus struct {
 	Limit int `json:"limit"`
 	Used  int `json:"used"`
@@ -225,6 +227,9 @@ func (g *Gateway) upstreamStatus(u *upstream.Upstream, load upstream.Load,
 		Panicking: load.Panicking > 0, Outstanding: load.Outstanding,
 		Waiting: load.Waiting, Waits: load.Waits, Refused: load.Refused, Idle: load.Idle,
 		Ejections: shared.Ejections, Names: shared.Names,
+	}
+	if shared.Bound > 0 {
+		s.MaxConcurrency = &ConcurrencyStatus{Limit: shared.Bound, Used: shared.InFlight}
 	}
 	for _, t := range shared.Targets {
 		s.States[t.State]++

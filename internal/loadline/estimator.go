@@ -224,7 +224,8 @@ func (h *history) copied() []span {
 func (e *Estimator) Status(now int64) Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	s := Status{Rate: e.instance.rate(), Instance: e.instance.estimates(now), Upstreams: []Estimate{}}
+	s := Status{Rate: e.instance.rate(), Upstreams: []Estimate{}}
+	s.Instance, s.Routes = e.instance.estimates(now)
 	for _, name := range slices.Sorted(maps.Keys(e.services)) {
 		s.Upstreams = append(s.Upstreams, e.service(name, now))
 	}

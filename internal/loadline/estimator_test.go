@@ -42,6 +42,23 @@ func TestTheProcessorsLineLiesBetweenTheCostNowAndItsFall(t *testing.T) {
 	}
 }
 
+// The packets of HTTP/3 are not the loops' work, and take the same processors.
+func TestWhatIsDoneBesideTheLoopsCounts(t *testing.T) {
+	line := func(cpu int64) Estimate {
+		alike := Use{Requests: 80_000, Busy: 2e9, CPU: cpu, Processors: 2}
+		return fed(alike, alike, alike).Status(30 * second).Instance[0]
+	}
+	// 20 s are in a window of two processors.
+	few, many := line(1.5e9), line(8e9)
+	if c := few.Capacity; c == nil || math.Abs(c.Low-8000*full/.1) > 1 || strings.Contains(few.How, "beside") {
+		t.Errorf("the loops are busy for longer than the processors: %+v %+v", few, c)
+	}
+	if c := many.Capacity; c == nil || math.Abs(c.Low-8000*full/.4) > 1 || !strings.Contains(many.How, "beside") ||
+		!strings.Contains(many.How, "100 µs") {
+		t.Errorf("the processors are busy for longer than the loops: %+v %+v", many, c)
+	}
+}
+
 func TestWhatIsNotKnownIsSaidToBe(t *testing.T) {
 	idle := Use{Requests: 2000, Busy: 1e6, Clients: 5, ClientsAllowed: 1000}
 	for name, c := range map[string]struct {

@@ -11,10 +11,17 @@ import (
 type Use struct {
 	Requests uint64
 	Busy     int64 // nanoseconds that the loops did not wait, all of them together
+	// CPU is the processor time in nanoseconds that requests took, of the loops and beside them, as the
+	// packets of HTTP/3 and TLS handshakes are; Processors is how many the process may use. 0 where that
+	// is not known.
+	CPU        int64
+	Processors int
 	// client connections at the window's end, and how many the limit of descriptors leaves room for
 	Clients, ClientsAllowed int64
 	// bytes in use at its end, and how many may be; 0 for no limit
 	Memory, MemoryLimit uint64
+	// Routes says whose the requests were; what is missing of Requests is of no route.
+	Routes []RouteCount
 }
 
 const (
@@ -50,14 +57,23 @@ type usage struct {
 	Use
 	end  int64
 	rate float64 // requests a second
-	busy float64 // share of the loops' time
+	busy float64 // share of the loops' time or, where that is more, of the processors'
+	of   int     // how many loops there are, or processors
+	// beside says that it is of the processors: with what is done beside the loops they were busier
+	beside bool
 }
 
 func (in *instance) add(end, length int64, u *Use) {
 	all := float64(max(length, 1)) * float64(max(in.loops, 1))
-	in.windows = append(in.windows, usage{
-		*u, end, float64(u.Requests) * 1e9 / float64(max(length, 1)), float64(u.Busy) / all,
-	})
+	w := usage{Use: *u, end: end, rate: float64(u.Requests) * 1e9 / float64(max(length, 1)),
+		busy: float64(u.Busy) / all, of: in.loops}
+	if u.Processors > 0 {
+		if busy := float64(u.CPU) / float64(max(length, 1)) / float64(u.Processors); busy > w.busy {
+			w.busy, w.of, w.beside = busy, u.Processors, true
+		}
+	}
+	w.Routes = leading(u.Routes)
+	in.windows = append(in.windows, w)
 	in.windows = in.windows[max(0, len(in.windows)-uses):]
 }
 
@@ -69,18 +85,25 @@ func (in *instance) rate() float64 {
 	return 0
 }
 
-// estimates are those of the instance's own resources.
-func (in *instance) estimates(now int64) []Estimate {
-	var with []usage
+// recent are the windows that say something.
+func (in *instance) recent(now int64) (with []usage) {
 	for _, w := range in.windows {
 		if w.Requests >= fewestCounted && now-w.end <= kept*part {
 			with = append(with, w)
 		}
 	}
+	return with
+}
+
+// estimates are those of the instance's own resources, and what its routes cost.
+func (in *instance) estimates(now int64) ([]Estimate, []RouteCost) {
+	with := in.recent(now)
+	var routes []RouteCost
+	processor := func(with []usage, est *Estimate) { routes = in.processor(with, est) }
 	resources := [...]struct {
 		name  string
 		judge func([]usage, *Estimate)
-	}{{"gateway cpu", in.processor}, {"descriptors", descriptors}, {"memory", memory}}
+	}{{"gateway cpu", processor}, {"descriptors", descriptors}, {"memory", memory}}
 	all := make([]Estimate, len(resources))
 	for i, r := range resources {
 		est := &all[i]
@@ -94,19 +117,24 @@ func (in *instance) estimates(now int64) []Estimate {
 		r.judge(with, est)
 		est.setHeadroom()
 	}
-	return all
+	return all, routes
 }
 
 // processor estimates the rate at which the loops are busy for all of the time they may be. What a
 // request costs falls as the load grows, because a turn serves more of them. So the cost of the
 // busiest windows gives a bound from below, how the cost has fallen so far one from above, and the
-// estimate is their geometric mean.
-func (in *instance) processor(with []usage, est *Estimate) {
+// estimate is their geometric mean. Windows of another mix of routes count as what they would have
+// been in the present one.
+func (in *instance) processor(with []usage, est *Estimate) []RouteCost {
+	m := mixOf(with)
+	if m != nil {
+		with = m.alike(with)
+	}
 	top := busiest(with)
 	if top.busy < idle {
 		est.Why = fmt.Sprintf("the loops are busy for %.2g %% of the time, too little to say what "+
 			"a request costs", 100*top.busy)
-		return
+		return nil
 	}
 	exponent, shown := growth(with)
 	if !shown {
@@ -114,13 +142,25 @@ func (in *instance) processor(with []usage, est *Estimate) {
 	}
 	times := max(full/top.busy, 1)
 	low, high := top.rate*times, top.rate*math.Pow(times, 1/min(exponent, mostExponent))
-	est.Capacity = &Interval{low, math.Sqrt(low * high), high}
-	cost := 1e6 * top.busy * float64(in.loops) / top.rate
+	off := 0.0
+	if m != nil {
+		off = min(2*m.off, doubt)
+	}
+	est.Capacity = &Interval{low / (1 + off), math.Sqrt(low * high), high * (1 + off)}
+	last := &with[len(with)-1]
+	cost := 1e6 * top.busy * float64(last.of) / top.rate
 	est.How = fmt.Sprintf("a request keeps a loop busy for %.3g µs at %.4g a second; with the rate "+
 		"the time grows as its power of %.2f", cost, top.rate, exponent)
+	if last.beside {
+		est.How += "; it is the process's time, with what is done beside the loops"
+	}
 	if !shown {
 		est.How += ", which is what is usual: the rates seen are too much alike to show it"
 	}
+	if m == nil {
+		return nil
+	}
+	return m.costs(1e6 * last.busy * float64(last.of) / max(last.rate, 1e-9))
 }
 
 // peak is what the busiest windows show.

@@ -15,6 +15,9 @@ type Status struct {
 	Instance []Estimate `json:"instance"`
 	// Upstreams has one for each, in the order of their names.
 	Upstreams []Estimate `json:"upstreams"`
+	// Routes is what a request of each route costs the processors, those with the most requests first; absent
+	// while the loops are too idle to say.
+	Routes []RouteCost `json:"routes,omitempty"`
 }
 
 // Estimate is how much one resource can carry, at the present mix of requests.

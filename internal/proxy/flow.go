@@ -452,7 +452,12 @@ func (f *flow) notAdmitted(a *admission.SheddingPlan) bool {
 		w.limiter.Observe(now, w.loop.Backlog())
 	}
 	waited := w.lines.waited(o, f.Class)
-	if waited == 0 && !w.limiter.Behind(a) || !w.limiter.Refuse(a, now, f.Class, f.clientKey(), waited) {
+	refused := (waited != 0 || w.limiter.Behind(a)) &&
+		w.limiter.Refuse(a, now, f.Class, f.clientKey(), waited)
+	if invariant.Sequential {
+		w.order.Note(a, now, f.Class, refused, waited > w.limiter.Backlog())
+	}
+	if !refused {
 		return false
 	}
 	w.shard.NotAdmitted[f.Class%telemetry.Classes]++
@@ -461,6 +466,9 @@ func (f *flow) notAdmitted(a *admission.SheddingPlan) bool {
 
 // pause leaves the exchange to a policy, which resumes it, or lets its hold end.
 func (f *flow) pause(flags flowFlags) {
+	if invariant.On {
+		f.w.holds++
+	}
 	f.flags |= flags
 	f.pausedAt = f.w.loop.Now()
 	deadline, _, _ := f.HoldEnd(f.deadline)
@@ -478,6 +486,9 @@ func (f *flow) endPause() {
 		f.pausedDown += time
 	}
 	f.flags &^= held
+	if invariant.On {
+		f.w.holds--
+	}
 }
 
 // resume goes on after a policy held the exchange.

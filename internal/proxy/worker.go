@@ -142,7 +142,9 @@ type Worker struct {
 	copies     []*flow // those that have been sent; each knows its index
 	fetches    []*fetchStream
 	limiter    admission.Limiter
+	order      admission.Order // only with invariant.Sequential
 	lines      lines
+	holds      int // exchanges that a policy holds; only with invariant.On
 	heldBytes  int // bytes of buffers that hold requests' bodies
 	mostHeld   int // how many these may be: see maxHeld
 	beginnings beginnings
@@ -362,6 +364,9 @@ func (w *Worker) Close() {
 		panic(fmt.Sprintf("proxy: at a loop's end %d bytes of request bodies are still counted "+
 			"as held, and %d copies as under way",
 			w.heldBytes, w.mirrors))
+	}
+	if invariant.On && w.holds != 0 {
+		panic(fmt.Sprintf("proxy: at a loop's end %d holds of policies have not ended", w.holds))
 	}
 	for _, local := range w.view.locals {
 		local.Close(w.loop.Now())

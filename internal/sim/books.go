@@ -81,10 +81,17 @@ func (w *world) audit(m map[string]float64) {
 	if n := m["plimsoll_cache_fetches_in_flight"]; n != 0 {
 		w.violate("at rest %v fetches of the cache are under way", n)
 	}
+	if n, known := m["plimsoll_target_breaker_trials"]; n != 0 || known != (w.scenario.Gateway.Breaker > 0) {
+		w.violate("at rest %v trials of breakers are under way (known: %t)", n, known)
+	}
 	for _, name := range []string{"plimsoll_route_concurrency", "plimsoll_route_concurrency_values"} {
 		if n, known := m[name]; n != 0 || known != (w.scenario.Gateway.InFlight > 0) {
 			w.violate("at rest %s is %v (known: %t)", name, n, known)
 		}
+	}
+	n, known := m["plimsoll_upstream_concurrency_used"]
+	if n != 0 || known != (w.scenario.Gateway.Places > 0) {
+		w.violate("at rest %v places of upstreams are taken (known: %t)", n, known)
 	}
 	// Each loop has one timer at rest: that of its sweep.
 	if timers, loops := w.kernel.Timers(w.current.process); timers != loops {

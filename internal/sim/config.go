@@ -48,6 +48,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	if change(0.3) {
 		g.Attempts = r.IntN(4)
 	}
+	g.changeBounds(r, change)
 	loops := s.Loops
 	if n%3 == 1 { // a reload leaves the loops as they are; an upgrade takes this
 		loops = 1 + n%4
@@ -108,10 +109,25 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	return b.String(), g
 }
 
+// changeBounds changes what a reload must carry the counts of over.
+func (g *GatewayPlan) changeBounds(r *rand.Rand, change func(float64) bool) {
+	if g.Places > 0 && change(0.5) {
+		g.Places = 1 + r.IntN(8)
+	}
+	if g.Algorithm != "" && change(0.3) {
+		g.Rate = 1 + r.IntN(8)
+	}
+}
+
 // limits are what bounds a route's requests, in number and in time.
 func (g *GatewayPlan) limits() (text string) {
 	if g.Rate > 0 {
-		text = fmt.Sprintf(", limits: [{rate: %d/s, key: client_address}", 10*g.Rate)
+		text = fmt.Sprintf(", limits: [{rate: %d/s, key: client_address", 10*g.Rate)
+		if g.Algorithm != "" {
+			text = fmt.Sprintf(", limits: [{rate: %d/s, key: client_address", g.Rate)
+			text += fmt.Sprintf(", algorithm: %s, values: %d", g.Algorithm, g.Values)
+		}
+		text += "}"
 		if g.Shaped {
 			text += fmt.Sprintf(", {rate: %d/s, algorithm: leaky_bucket, max_wait: %v}", g.Rate, g.Timeout/2)
 		}
@@ -256,7 +272,14 @@ func (s *Scenario) upstream(
 		if g.Adaptive {
 			mode = "adaptive"
 		}
-		fmt.Fprintf(b, "    concurrency: {mode: %s, limit: %d}\n", mode, g.Slots)
+		limit := g.Slots
+		if g.Places > 0 {
+			limit = min(limit, g.Places)
+		}
+		fmt.Fprintf(b, "    concurrency: {mode: %s, limit: %d}\n", mode, limit)
+	}
+	if g.Places > 0 {
+		fmt.Fprintf(b, "    max_concurrency: %d\n", g.Places)
 	}
 	if g.Breaker > 0 {
 		fmt.Fprintf(b, "    breaker: {scope: %s, failure_ratio: 30%%, min_requests: 4, window: 1s, "+

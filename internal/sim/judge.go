@@ -40,11 +40,11 @@ func (a *answer) judge() error {
 	return nil
 }
 
-// holdsUp says that the client takes its time, and that so few requests go to a target at once that
-// others may get its place.
+// holdsUp says that the client takes its time, and that so few requests go to a target, or an
+// upstream, at once that others may get its place.
 func (c *client) holdsUp() bool {
 	slow := c.plan.Pause > 0 || c.plan.ReadRate > 0 || c.plan.ReadWait > 0 || c.http2 != nil
-	return slow && c.w.scenario.Gateway.Slots > 0
+	return slow && c.w.scenario.Gateway.Slots+c.w.scenario.Gateway.Places > 0
 }
 
 // answeredWith checks the fields of an answer that the gateway itself has set.

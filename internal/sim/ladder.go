@@ -37,7 +37,7 @@ func (s *Scenario) cachedIsP0() bool { return s.Gateway.Ladder && s.Seed%3 == 0 
 // classes writes what the SLA classes are.
 func (g *GatewayPlan) classes() string {
 	keys := [3]string{}
-	if g.Slots > 0 {
+	if g.Slots > 0 || g.Places > 0 {
 		for class := range keys {
 			keys[class] = fmt.Sprintf("patience: %v", g.Patience)
 		}

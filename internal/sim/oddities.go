@@ -220,6 +220,18 @@ var oddities = []struct {
 		g.Head, g.Send, g.Idle = min(g.Head, time.Second), min(g.Send, time.Second), min(g.Idle, time.Second)
 		s.clients(r, 0.3, func(c *ClientPlan) { c.Manner = Stops })
 	}},
+	{0.15, true, func(r *rand.Rand, s *Scenario) { // rate limits of all kinds, which reloads change
+		algorithms := []string{"token_bucket", "gcra", "fixed_window", "sliding_window", "sliding_log"}
+		s.Gateway.Rate, s.Gateway.Shaped = 1+r.IntN(8), r.IntN(4) == 0
+		s.Gateway.Algorithm, s.Gateway.Values = algorithms[r.IntN(len(algorithms))], 1+r.IntN(40)
+	}},
+	{0.25, false, func(r *rand.Rand, s *Scenario) { // a bound on all targets of an upstream
+		s.Gateway.Places = 1 + r.IntN(8)
+		s.Gateway.Patience = 20 * time.Second
+		if !s.Quiet {
+			s.Gateway.Patience = between(r, 10*time.Millisecond, 2*time.Second)
+		}
+	}},
 }
 
 // addOddities draws which oddities a scenario has.

@@ -48,11 +48,16 @@ type GatewayPlan struct {
 	SlowStart                                        time.Duration
 
 	Slots    int           // a target's concurrency limit, to begin with; 0 for none
+	Places   int           `json:",omitempty"` // the bound on all targets of an upstream; 0 for none
 	Adaptive bool          // the limit is, and not fixed
 	Patience time.Duration // of the SLA classes, where there are slots
 	Breaker  time.Duration // how long one is open; 0 for none
 	Rate     int           // requests a second of an address on a route; 0 for no limit
 	Shaped   bool          // those beyond wait, and are not refused at once
+	// Algorithm is how an address is counted, and Values for how many there is room; "" and 0 for the
+	// defaults. Where one is drawn, reloads change the rate.
+	Algorithm string `json:",omitempty"`
+	Values    int    `json:",omitempty"`
 
 	InFlight, PerClient int     // requests of a route at once, in all and of an address; 0 for no bounds
 	Claims              bool    // classes and deadlines may be claimed: see trusted

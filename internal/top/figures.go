@@ -69,7 +69,8 @@ type Upstream struct {
 	// Errors is the share of 5xx; absent without requests.
 	Errors   *float64 `json:"error_share,omitempty"`
 	InFlight int      `json:"in_flight"`
-	// Limit is the sum of the concurrency limits of its targets; absent where none is limited.
+	// Limit is the sum of the concurrency limits of its targets, or max_concurrency where that is
+	// less; absent where there is neither.
 	Limit   *int `json:"concurrency_limit,omitempty"`
 	Waiting int  `json:"waiting"`
 	Headroom
@@ -91,6 +92,9 @@ type Route struct {
 	Errors *float64 `json:"error_share,omitempty"`
 	// Burn is how many times faster than the objective allows requests failed in the last hour.
 	Burn *float64 `json:"slo_burn_1h_factor,omitempty"`
+	// Busy is for how many microseconds a request keeps a loop of the gateway busy, at the present rate;
+	// absent where that is not known, and of routes with few of the requests.
+	Busy *Interval `json:"busy_us,omitempty"`
 	// Refused are the requests that the gateway refused or cut, or gave a fallback's answer, by its
 	// reason.
 	Refused []Refusal `json:"refused,omitempty"`

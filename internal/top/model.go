@@ -39,7 +39,9 @@ func compare(before, after *sample, loops []loopSample) *Figures {
 		if now.Name == unmatched && now.Class == "" && now.Requests == 0 {
 			continue
 		}
-		f.Routes = append(f.Routes, routeFigures(routes[now.Name], now, f.Length))
+		r := routeFigures(routes[now.Name], now, f.Length)
+		r.Busy = busyOf(after.line, now.Name)
+		f.Routes = append(f.Routes, r)
 		blind = blind || now.Requests > 0 && len(now.Cells) == 0
 	}
 	length := after.upstreamsAt.Sub(before.upstreamsAt).Seconds()
@@ -174,6 +176,9 @@ func upstreamFigures(then, now *upstreamSample, seconds float64) Upstream {
 	if now.Concurrency != nil {
 		u.Limit = &now.Concurrency.Limit
 	}
+	if all := now.MaxConcurrency; all != nil && (u.Limit == nil || all.Limit < *u.Limit) {
+		u.Limit = &all.Limit
+	}
 	if then == nil {
 		return u
 	}
@@ -231,6 +236,18 @@ func headroomOf(s *loadline.Status, upstream string) Headroom {
 		return Headroom{Why: cmp.Or(e.Why, "nothing is known yet")}
 	}
 	return Headroom{Headroom: intervalOf(e.Headroom), Age: new(e.Age)}
+}
+
+// busyOf is what a request of a route costs; nil where that is not known.
+func busyOf(s *loadline.Status, route string) *Interval {
+	if s == nil {
+		return nil
+	}
+	i := slices.IndexFunc(s.Routes, func(c loadline.RouteCost) bool { return c.Name == route })
+	if i < 0 {
+		return nil
+	}
+	return intervalOf(&s.Routes[i].Busy)
 }
 
 func intervalOf(i *loadline.Interval) *Interval {

@@ -95,6 +95,7 @@ func TestRatesAndSharesAreOfTheInterval(t *testing.T) {
 	after := at(2, []routeSample{limits(route("a", 1400, 510), 140, 25), route("new", 9, 0)},
 		[]upstreamSample{{Name: "u", Requests: 30, Codes: map[string]uint64{"2xx": 20, "5xx": 10},
 			States: map[string]int{"up": 2, "ejected": 1}, Outstanding: 3, Waiting: 4,
+			Concurrency: &placesSample{Limit: 60}, MaxConcurrency: &placesSample{Limit: 50},
 			Breakers: map[string]int{"closed": 2, "open": 1}}})
 	f := compare(before, after, []loopSample{{0, .5, 100, 3}, {1, .25, 100, 4}})
 	want := &Figures{
@@ -103,6 +104,7 @@ func TestRatesAndSharesAreOfTheInterval(t *testing.T) {
 			Loops:    []Loop{{0, .5, 100}, {1, .25, 100}},
 			Headroom: Headroom{Why: "this gateway has no estimate"}},
 		Upstreams: []Upstream{{Name: "u", Rate: new(10.0), Errors: new(.5), InFlight: 3, Waiting: 4,
+			Limit:    new(50),
 			Headroom: Headroom{Why: "this gateway has no estimate"},
 			Breakers: map[string]int{"closed": 2, "open": 1}, Up: 2, Targets: 3,
 			States: map[string]int{"up": 2, "ejected": 1}}},
@@ -149,6 +151,19 @@ func TestWhatNoRouteMatchesIsShownOnceThereIsSome(t *testing.T) {
 	some.Requests, some.Cells = 3, []hist.Cell{cell(0, 1024, 3)}
 	if f := compare(at(0, []routeSample{none}, nil), at(1, []routeSample{some}, nil), nil); len(f.Routes) != 1 {
 		t.Errorf("routes: %+v", f.Routes)
+	}
+}
+
+func TestWhatARouteCostsIsTheGatewaysEstimate(t *testing.T) {
+	s := at(1, []routeSample{{Name: "a", Class: "P1"}, {Name: "rare", Class: "P1"}}, nil)
+	s.line = &loadline.Status{Routes: []loadline.RouteCost{
+		{Name: "a", Share: .9, Busy: loadline.Interval{Low: 10, Estimate: 20, High: 30}}, {Share: .1}}}
+	f := compare(at(0, nil, nil), s, nil)
+	if d := cmp.Diff(&Interval{10, 20, 30, .95}, f.Routes[0].Busy); d != "" {
+		t.Error(d)
+	}
+	if f.Routes[1].Busy != nil {
+		t.Errorf("a route that has no estimate costs %+v", f.Routes[1].Busy)
 	}
 }
 

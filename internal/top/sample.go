@@ -73,11 +73,15 @@ type upstreamSample struct {
 	Requests    uint64            `json:"requests"`
 	Codes       map[string]uint64 `json:"codes"`
 	Cells       []hist.Cell       `json:"duration_histogram"`
-	Concurrency *struct {
-		Limit int `json:"limit"`
-		Used  int `json:"used"`
-	} `json:"concurrency"`
-	Breakers map[string]int `json:"breakers_by_state"`
+	// Concurrency is the sum of its targets' limits, MaxConcurrency the bound on all of them.
+	Concurrency    *placesSample  `json:"concurrency"`
+	MaxConcurrency *placesSample  `json:"max_concurrency"`
+	Breakers       map[string]int `json:"breakers_by_state"`
+}
+
+type placesSample struct {
+	Limit int `json:"limit"`
+	Used  int `json:"used"`
 }
 
 type loopSample struct {

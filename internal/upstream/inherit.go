@@ -3,14 +3,18 @@ package upstream
 // Inherit takes over what another upstream of the same name knows, because its config changed:
 // whose checks failed, who is ejected, what an operator took out, and to which addresses names
 // resolved. Without it a reload would send traffic to targets that are known to be down.
-// Connections are not taken over: they end with the requests of the old snapshot. Call it before
-// Start; the other may be in use.
+// Connections are not taken over: they end with the requests of the old snapshot. The requests that
+// are under way there count against this one's bound as well. Call it before Start, which puts this
+// one's number in force; the other may be in use.
 func (u *Upstream) Inherit(from *Upstream) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.ejections = from.ejections
+	if u.bound != nil && from.bound != nil {
+		u.bound = from.bound
+	}
 	for a := range from.drained {
 		u.drained[a] = true
 	}

@@ -62,6 +62,7 @@ type Local struct {
 	budget    budget
 	tried     int64 // when CannotAnswer last let a request try
 	ledger    ledger
+	placed    int // places of the upstream's bound that this loop's requests have
 
 	// The waiting room. See waiter.go.
 	waiters waitRoom

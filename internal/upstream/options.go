@@ -104,6 +104,9 @@ type Options struct {
 	// Concurrency limits how many requests may be at a target at once; nil for as many as there may
 	// be connections.
 	Concurrency *concurrency.Options
+	// MaxConcurrency is how many requests may be at all targets together, over all loops; 0 for no
+	// bound.
+	MaxConcurrency int
 
 	// Protocol is what connections to the targets speak, health checks too.
 	Protocol Protocol
@@ -242,8 +245,8 @@ func (o Options) check() error {
 			"neither may be negative",
 			o.Passive.ConsecutiveFailures, d)
 	}
-	if o.MaxConnections < 0 || o.MaxPending < 0 || o.MaxIdle < 0 || o.PendingTimeout < 0 ||
-		o.IdleTimeout < 0 ||
+	if o.MaxConcurrency < 0 || o.MaxConnections < 0 || o.MaxPending < 0 || o.MaxIdle < 0 ||
+		o.PendingTimeout < 0 || o.IdleTimeout < 0 ||
 		o.SlowStart < 0 || o.Passive.EjectFor < 0 {
 		return fmt.Errorf("a bound or a duration is negative: give zero for the default, or more")
 	}

@@ -143,6 +143,39 @@ func TestWhoHasManyThatWaitIsTheOneThatIsRefused(t *testing.T) {
 	}
 }
 
+// A flood of one client on a loop has nobody refused who comes to another, where few wait.
+func TestAFloodOnOneLoopIsNotPaidForOnAnother(t *testing.T) {
+	w, u := single(t, 2, func(o *Options) {
+		o.Concurrency = &concurrency.Options{Initial: 1, Min: 1, Max: 1}
+	})
+	m := mustPick(t, u.Local(0), w.now, 0)
+	c := open(t, w, m)
+	flood, few := u.Local(0), u.Local(1)
+	come := func(l *Local, client uint64) Unavailable {
+		q := newWaiting()
+		q.Client, q.Class, q.Patience = client, 1, int64(patient)
+		return l.Wait(&q.Waiter, w.now)
+	}
+	refused := 0
+	for range 200 {
+		w.now += second / 20
+		if come(flood, 1) == Overloaded {
+			refused++
+		}
+	}
+	if refused == 0 {
+		t.Fatal("nobody of the flood was refused: nothing was tested")
+	}
+	for client := range uint64(paceFew - 1) {
+		if why := come(few, 2+client); why != None {
+			t.Fatalf("the %d. client on the other loop: %v", client+1, why)
+		}
+	}
+	flood.Close(w.now)
+	few.Close(w.now)
+	m.Put(c, w.now)
+}
+
 // What is freed is given on at once, and nobody looks for a slot and finds none. The limit binds.
 func TestALimitBindsWhileSomebodyWaits(t *testing.T) {
 	s := newCounter(t)

@@ -58,11 +58,11 @@ type Pool struct {
 // not allocate, and takes a lock only when a spare connection is there.
 func (p *Pool) Get(now int64) (Conn, bool) {
 	own := len(p.idle) > 0 || len(p.shared) > 0
-	if own && p.slot.slots == nil {
+	if own && !p.limited() {
 		return p.reuse(), true
 	}
 	// What lies there while others wait is theirs, and so is a free slot.
-	if p.local.u.queues.waiting.Load() != 0 || !own && p.target.spare.n.Load() == 0 || !p.slot.enter(now) {
+	if p.local.u.queues.waiting.Load() != 0 || !own && p.target.spare.n.Load() == 0 || !p.enter(now) {
 		return nil, false
 	}
 	if own {
@@ -206,9 +206,30 @@ func (p *Pool) Open(now int64) bool {
 	return p.local.u.queues.waiting.Load() == 0 && p.enterAndReserve(now)
 }
 
+// limited says whether a request needs more than a connection: a slot, or a place.
+func (p *Pool) limited() bool { return p.slot.slots != nil || p.local.u.bound != nil }
+
+// enter takes a slot at the target and a place at the upstream, both or none. Whether there is a
+// place is asked first, so that a slot is given back again only where another loop was quicker. One
+// that has begun to wait meanwhile saw the slot taken, and is woken.
+func (p *Pool) enter(now int64) bool {
+	if !p.local.hasPlace() || !p.slot.enter(now) {
+		return false
+	}
+	if p.local.takePlace() {
+		return true
+	}
+	p.leaveSlot(now)
+	p.wakeOthers()
+	return false
+}
+
+// available says whether enter would succeed now.
+func (p *Pool) available() bool { return p.slot.available() && p.local.hasPlace() }
+
 // enterAndReserve takes a slot and a place for a connection, both or none.
 func (p *Pool) enterAndReserve(now int64) bool {
-	if !p.room() || !p.slot.enter(now) {
+	if !p.room() || !p.enter(now) {
 		return false
 	}
 	if p.reserve() {
@@ -234,14 +255,25 @@ func (u *Upstream) mostConnections() int64 {
 // loop that has begun to wait meanwhile saw the slot taken, and is woken.
 func (p *Pool) undo(now int64) {
 	p.leave(now)
+	p.wakeOthers()
+}
+
+// wakeOthers wakes the loop, but for this one, whose request is to be served first.
+func (p *Pool) wakeOthers() {
 	if p.local.u.queues.waiting.Load() != 0 {
 		p.local.u.queues.wakeFirst(p.local.u, p.local.loop)
 	}
 }
 
-// leave gives a slot back. When there are more than before, those who wait are told: what freed
-// this one serves one of them only.
+// leave gives a slot and a place back.
 func (p *Pool) leave(now int64) {
+	p.local.givePlace()
+	p.leaveSlot(now)
+}
+
+// leaveSlot gives a slot back. When there are more than before, those who wait are told: what freed
+// this one serves one of them only.
+func (p *Pool) leaveSlot(now int64) {
 	if p.slot.exit(now) && p.local.u.queues.waiting.Load() != 0 {
 		p.local.u.queues.wakeAll(p.local.u)
 	}
@@ -272,7 +304,7 @@ func (p *Pool) Closed(now int64) {
 // only.
 func (p *Pool) Free(now int64) {
 	p.leave(now)
-	if p.slot.slots != nil && p.local.u.queues.waiting.Load() != 0 {
+	if p.limited() && p.local.u.queues.waiting.Load() != 0 {
 		p.local.relieve(p.member, now)
 	}
 }
@@ -288,7 +320,7 @@ func (p *Pool) ClosedFreed(now int64) {
 
 // take finds a connection, or the permission to open one (nil, true), for a request that waited.
 func (p *Pool) take(now int64) (Conn, bool) {
-	if !p.connectable() || !p.slot.enter(now) {
+	if !p.connectable() || !p.enter(now) {
 		return nil, false
 	}
 	if len(p.idle) > 0 || len(p.shared) > 0 {
@@ -312,7 +344,7 @@ func (p *Pool) connectable() bool {
 
 // ready says whether take would find something, as far as one can know without taking it.
 func (p *Pool) ready() bool {
-	return p.slot.available() && p.connectable()
+	return p.available() && p.connectable()
 }
 
 // park moves connections from the bottom of the stack to the spare list, at most n, and returns how

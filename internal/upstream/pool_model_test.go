@@ -24,6 +24,7 @@ func TestPoolModel(t *testing.T) {
 		if slots > 0 {
 			o.Concurrency = &concurrency.Options{Initial: slots, Min: slots, Max: slots}
 		}
+		o.MaxConcurrency = rapid.IntRange(0, 4).Draw(rt, "bound") // 0 for none
 		u := w.upstream(o)
 		m := &model{slots: slots, patient: rapid.Bool().Draw(rt, "patient"), t: rt, w: w, u: u,
 			most: most, busy: make([][]use, loops), dialling: make([][]*Member,
@@ -214,6 +215,11 @@ func (m *model) check(rt *rapid.T) {
 	}
 	if m.slots > 0 && taken != inUse {
 		rt.Fatalf("%d slots are taken, and %d connections in use", taken, inUse)
+	}
+	if b := m.u.bound; b != nil {
+		if n, most := int(b.taken.Load()), m.u.options.MaxConcurrency; n != inUse || n > most {
+			rt.Fatalf("%d places of %d are taken, and %d connections in use", n, most, inUse)
+		}
 	}
 	if open != len(m.w.alive)+dialling {
 		rt.Fatalf("%d connections are counted, %d are alive and %d dialled", open, len(m.w.alive), dialling)

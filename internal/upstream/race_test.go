@@ -67,12 +67,16 @@ type traffic struct {
 		m *Member
 		c *raceConn
 	}
-	open            *atomic.Int64
+	open, inUse     *atomic.Int64 // connections, and those of them that carry a request
+	bound           int64         // of the latter; 0 for none
 	left, under     int
 	served, waiting int
 }
 
 func (tr *traffic) start(m *Member, c Conn) {
+	if n := tr.inUse.Add(1); tr.bound > 0 && n > tr.bound {
+		tr.t.Errorf("%d requests are at the upstream, of at most %d", n, tr.bound)
+	}
 	if c == nil {
 		tr.open.Add(1)
 		c = &raceConn{open: tr.open, loop: tr.l.loop, t: tr.t}
@@ -120,6 +124,7 @@ func (tr *traffic) finish() {
 	tr.served++
 	now := tr.now()
 	b.m.End(now, Success, 1000)
+	tr.inUse.Add(-1)
 	if tr.l.rng.below(4) == 0 {
 		b.c.end()
 		b.m.Closed(now)
@@ -150,18 +155,26 @@ func (tr *traffic) run(n int) {
 	}
 }
 
-func TestLoopsAtOnceShareAFewConnections(t *testing.T) { share(t, 3, 3000, true) }
+func TestLoopsAtOnceShareAFewConnections(t *testing.T) { share(t, 3, 0, 3000, true) }
 
 // Nobody sweeps here, so a wake-up that is lost stays lost.
 func TestNoWakeUpIsLostBetweenLoops(t *testing.T) {
 	for most := 1; most <= 3; most++ {
-		share(t, most, 3000, false)
+		share(t, most, 0, 3000, false)
 	}
 }
 
-// share sends requests over four loops to one target or more, with few connections, and with
-// changes to the targets when asked.
-func share(t *testing.T, most, each int, changes bool) {
+// The bound on all targets together holds, and whose place is free is found, too.
+func TestLoopsAtOnceShareABound(t *testing.T) {
+	for bound := 1; bound <= 3; bound++ {
+		share(t, 8, bound, 3000, false)
+	}
+	share(t, 8, 3, 3000, true)
+}
+
+// share sends requests over four loops to one target or more, with few connections or a bound on the
+// requests at all of them, and with changes to the targets when asked.
+func share(t *testing.T, most, bound, each int, changes bool) {
 	const loops = 4
 	real := make([]*realLoop, loops)
 	for i := range real {
@@ -170,7 +183,7 @@ func share(t *testing.T, most, each int, changes bool) {
 	began := time.Now()
 	now := func() int64 { return int64(time.Since(began)) }
 	o := DefaultOptions("users.internal:80", "127.0.0.9:80")
-	o.MaxConnections, o.PendingTimeout = most, time.Hour
+	o.MaxConnections, o.MaxConcurrency, o.PendingTimeout = most, bound, time.Hour
 	if !changes {
 		o.Targets = o.Targets[1:]
 	}
@@ -183,12 +196,13 @@ func share(t *testing.T, most, each int, changes bool) {
 		u.resolved(0, 0, []netip.Addr{a}, nil)
 	}
 
-	var open, finished atomic.Int64
+	var open, inUse, finished atomic.Int64
 	var wg sync.WaitGroup
 	all := make([]*traffic, loops)
 	stop := make(chan struct{})
 	for i := range loops {
-		all[i] = &traffic{t: t, l: u.Local(i), loop: real[i], now: now, open: &open}
+		all[i] = &traffic{t: t, l: u.Local(i), loop: real[i], now: now, open: &open,
+			inUse: &inUse, bound: int64(bound)}
 		wg.Go(func() {
 			all[i].run(each)
 			if finished.Add(1) == loops {
@@ -225,6 +239,9 @@ func share(t *testing.T, most, each int, changes bool) {
 	// A connection that was parked after the loops' end, or posted to one, would show here.
 	if n := open.Load(); n != 0 {
 		t.Errorf("%d connections were left open", n)
+	}
+	if u.bound != nil && u.bound.taken.Load() != 0 {
+		t.Errorf("%d places were left taken", u.bound.taken.Load())
 	}
 }
 

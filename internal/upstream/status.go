@@ -17,6 +17,9 @@ type Status struct {
 	Ejections uint64
 	// Transitions of breakers ever.
 	Transitions uint64
+	// Bound is how many requests may be at all targets together, and InFlight how many are; both 0
+	// where nothing bounds them. After a reload those count that began before it.
+	Bound, InFlight int
 }
 
 // TargetStatus is what all loops share of a target.
@@ -78,6 +81,9 @@ func (u *Upstream) Status() Status {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := Status{Name: u.name, Policy: u.options.Policy, Ejections: u.ejections, Transitions: u.trips.Load()}
+	if u.bound != nil {
+		s.Bound, s.InFlight = int(u.bound.limit.Load()), int(u.bound.taken.Load())
+	}
 	for _, t := range u.set.Load().targets {
 		state := t.state.Load()
 		ts := TargetStatus{

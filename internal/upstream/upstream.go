@@ -47,6 +47,7 @@ type Upstream struct {
 	set     atomic.Pointer[set]
 	locals  []*Local
 	breaker *breaker.Breaker // of the whole upstream; nil for none
+	bound   *bound           // nil where nothing bounds the requests of all targets together
 	trips   atomic.Uint64    // transitions of breakers
 	_       [64]byte
 	queues  queues
@@ -130,6 +131,9 @@ func New(name string, o Options, e Env) (*Upstream, error) {
 	if o.Breaker != nil && o.Breaker.Whole {
 		u.breaker = u.newBreaker("", e.Now())
 	}
+	if o.MaxConcurrency > 0 {
+		u.bound = newBound(o.MaxConcurrency)
+	}
 	u.queues.init(e.Loops)
 	u.rebuild(e.Now())
 	u.locals = make([]*Local, e.Loops)
@@ -164,6 +168,9 @@ func (u *Upstream) Start() {
 		return
 	}
 	u.started = true
+	if u.bound != nil {
+		u.bound.enforce(u)
+	}
 	u.nextRates = u.env.Now() + int64(ratesEvery)
 	for _, t := range u.set.Load().targets {
 		u.watch(t)
@@ -216,6 +223,9 @@ func (u *Upstream) Close() {
 			panic(fmt.Sprintf("upstream: at the end %d slots of %s are still taken",
 				t.slots.taken.Load(), t.addr))
 		}
+	}
+	if u.bound != nil {
+		u.bound.leave(u)
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 )
 
 // Requests that find every connection of their targets in use, or every place that a target's
-// concurrency limit leaves (slots.go), wait on their loop. Lower SLA classes are served first, and
-// the clients of a class in rotation (room.go): one client with a thousand requests neither keeps
-// the others waiting nor fills the room. What they wait for can become free on another loop, and
-// then this loop must learn of it. The steps:
+// concurrency limit leaves (slots.go), or the upstream's bound (bound.go), wait on their loop. Lower
+// SLA classes are served first, and the clients of a class in rotation (room.go): one client with a
+// thousand requests neither keeps the others waiting nor fills the room. What they wait for can become
+// free on another loop, and then this loop must learn of it. The steps:
 //
 //   - A loop that begins to wait says so (queues.waiting, and its queue's rank and length), and
 //     then looks whether there is something after all. A loop that frees something first makes it
@@ -355,18 +355,15 @@ func (l *Local) relieve(m *Member, now int64) {
 		l.again = true
 		return
 	}
-	first, served := l.first(true), false
-	if l.mayServe(m) && m.usable && !m.gone {
-		l.serving = true
-		c, ok := m.take(now)
-		if served = ok; ok {
-			l.grant(now, m, c)
-		}
-		if l.waiters.n > 0 {
-			m.slot.noteLimited()
-		}
-		l.serving = false
+	if elder := l.u.elder(); elder != nil {
+		m.park(l.u.queues.wanted(l.loop), true)
+		elder.queues.wakeFirst(elder, -1)
+		return
 	}
+	first := l.first(true)
+	l.serving = true
+	served := l.relieveFrom(m, now)
+	l.serving = false
 	if l.again {
 		l.serve(now)
 		return
@@ -381,9 +378,37 @@ func (l *Local) relieve(m *Member, now int64) {
 	l.u.queues.wakeFirst(l.u, l.loop)
 }
 
+// relieveFrom serves one of this loop's requests with what is free at a member or, where places at
+// any target are what they may lack, at another.
+func (l *Local) relieveFrom(m *Member, now int64) (served bool) {
+	if l.mayServe(m) && m.usable && !m.gone {
+		c, ok := m.take(now)
+		if ok {
+			l.grant(now, m, c)
+		}
+		if l.waiters.n > 0 {
+			m.slot.noteLimited()
+		}
+		served = ok
+	}
+	if l.u.bound != nil && !served && !l.again && l.waiters.n > 0 {
+		other, c, ok := l.find(now)
+		if ok {
+			l.grant(now, other, c)
+		}
+		served = ok
+	}
+	return served
+}
+
 // grant gives the request to be served next what was found for it.
 func (l *Local) grant(now int64, m *Member, c Conn) {
 	w := l.waiters.next(now)
+	for class := uint8(0); invariant.On && class < w.Class; class++ {
+		if l.waiters.of(class) > 0 {
+			panic("upstream: a request is served while one of a lower class waits on its loop")
+		}
+	}
 	l.u.queues.paces[w.Class].served.Add(1)
 	l.leave(w)
 	w.Owner.Ready(now, m, c)
@@ -452,6 +477,7 @@ func (l *Local) find(now int64) (*Member, Conn, bool) {
 func (l *Local) wake() {
 	l.own.wakePosted.Store(false)
 	l.unwoken = false
+	defer l.u.passOn()
 	if l.closed {
 		l.u.queues.wakeFirst(l.u, l.loop)
 		return
@@ -481,6 +507,7 @@ func (l *Local) checkWakeUps() {
 	for i := range l.u.queues.each {
 		posted = posted || l.u.queues.each[i].wakePosted.Load() || l.u.queues.each[i].yieldPosted.Load()
 	}
+	posted = posted || l.u.bound.wakePosted()
 	switch {
 	case posted:
 	case slices.ContainsFunc(l.usable, func(m *Member) bool { return l.mayServe(m) && m.ready() }):
@@ -493,7 +520,7 @@ func (l *Local) checkWakeUps() {
 // anyIdle says whether a request of another loop could use an idle connection of this one.
 func (l *Local) anyIdle() bool {
 	for _, m := range l.usable {
-		if len(m.idle) > 0 && m.slot.available() {
+		if len(m.idle) > 0 && m.available() {
 			return true
 		}
 	}

@@ -13,6 +13,7 @@ import (
 // page is a request and its response, fields as lines.
 type page struct {
 	method, target, fields string
+	subject                string // of the client's certificate
 	status                 int
 	answer                 string
 }
@@ -21,6 +22,9 @@ type page struct {
 func exchangeOf(p *Policy, v page) string {
 	x := &exchange.Exchange{Request: &head.Request{}, Response: &head.Response{}}
 	x.Begin(exchangetest.Engine{})
+	if v.subject != "" {
+		x.TLS = &exchange.TLS{Version: "1.3", Subject: v.subject}
+	}
 	path, query, _ := strings.Cut(v.target, "?")
 	x.Request.Method, x.Request.Host = []byte("GET"), []byte("site.example")
 	if v.method != "" {
@@ -108,6 +112,8 @@ func TestOnlyLinksThatMayBeKnownToAllAreRemembered(t *testing.T) {
 		"for a cookie, public and varies": {page{fields: "Cookie: a=b\n", answer: style + public + "Vary: Accept, cookie\n"}, false},
 		"for credentials":                 {page{fields: "Authorization: a\n", answer: style}, false},
 		"for credentials, and public":     {page{fields: "Authorization: a\n", answer: style + public}, true},
+		"for a certificate":               {page{subject: "CN=ann", answer: style}, false},
+		"for a certificate, and public":   {page{subject: "CN=ann", answer: style + public}, true},
 		"for credentials, must-revalidate": {page{fields: "Authorization: a\n",
 			answer: style + "Cache-Control: must-revalidate\n"}, false},
 		"with a query": {page{target: "/?token=x", answer: style}, false},

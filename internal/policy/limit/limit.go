@@ -10,6 +10,7 @@
 //   - table.go, reserve.go: which word belongs to a value, in bounded memory;
 //   - limiter.go: a limit's state, which reloads carry over;
 //   - limit.go, fields.go, stats.go, status.go: the policy, which asks several limits at once;
+//   - ledger.go: in a simulation, what the limits decide against what they promise;
 //   - sharing.go, lease.go, decision.go: limits that several instances share, through Redis, which
 //     the package shared asks.
 //
@@ -31,6 +32,7 @@ import (
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/grpc"
 	"plimsoll/internal/hash"
+	"plimsoll/internal/invariant"
 )
 
 // RateLimited is the reason of refusals.
@@ -49,7 +51,8 @@ type Policy struct {
 type limit struct {
 	*setting
 	*limiter
-	position int // among the options
+	position int     // among the options
+	ledger   *ledger // with invariant.Sequential
 }
 
 var (
@@ -102,7 +105,7 @@ func New(o Options) (*Policy, error) {
 		}
 		l.store.Store(newStore(s.here, keyed, s.Values))
 		l.override(s.hereOverrides)
-		p.add(&limit{s, l, i})
+		p.add(&limit{setting: s, limiter: l, position: i, ledger: new(ledger)})
 	}
 	for _, l := range p.limits {
 		if l.Shared != nil {
@@ -218,6 +221,9 @@ func (p *Policy) pass(x *exchange.Exchange, spots []spot, now int64) exchange.Po
 		if s.skipped || s.aside {
 			continue
 		}
+		if invariant.Sequential {
+			l.ledger.note(s, now)
+		}
 		stats := &l.stats[x.Loop()]
 		stats.note(s)
 		if !s.pass {
@@ -250,6 +256,9 @@ func (p *Policy) refuse(x *exchange.Exchange, spots []spot, now int64) exchange.
 		s := &spots[i]
 		if s.aside || !s.decided() {
 			continue
+		}
+		if invariant.Sequential && !s.pass {
+			l.ledger.note(s, now)
 		}
 		stats := &l.stats[x.Loop()]
 		stats.note(s)
@@ -288,7 +297,7 @@ func (l *limit) sameState(o *limit) bool {
 }
 
 func (l *limit) inherit(o *limit) {
-	l.limiter = o.limiter
+	l.limiter, l.ledger = o.limiter, o.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.here.same(o.here) {

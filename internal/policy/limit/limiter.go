@@ -196,7 +196,7 @@ func (l *limiter) change(p *params) {
 	old := s.rules.Load()
 	if p.algorithm == SlidingLog && p.quota != old.quota {
 		// The rings have another length: what they hold cannot be kept.
-		fresh := newStore(p, s.table != nil, s.values())
+		fresh := newStore(p.after(old, l.now()), s.table != nil, s.values())
 		fresh.overrides = s.overrides
 		l.store.Store(fresh)
 		return

@@ -110,6 +110,18 @@ func (b *bench) status(name string) Status {
 	return Status{}
 }
 
+// of is a limit for each address, of 20 in a second, with room for few values.
+func of(a Algorithm) Limit {
+	l := Limit{Name: "one", Key: "client_address", Algorithm: a, Rate: Rate{20, time.Second}, Values: 16, Cost: 1}
+	switch {
+	case a.bucket():
+		l.Burst = 5
+	case a == LeakyBucket:
+		l.MaxWait = 300 * time.Millisecond
+	}
+	return l
+}
+
 func perMinute(n int64) Limit { return Limit{Rate: Rate{n, time.Minute}} }
 
 func by(key string, l Limit) Limit {
@@ -534,6 +546,23 @@ func TestAllocNothingPerDecision(t *testing.T) {
 			single.OnRequest(&single.x)
 		}); n != 0 {
 			t.Errorf("%s: a decision about a new value allocates %v times", a, n)
+		}
+	}
+}
+
+// What is left of a limit is said in the refusal by another, also where nothing was ever counted.
+func TestARefusalSaysWhatIsLeftToAClientThatIsNew(t *testing.T) {
+	for a := TokenBucket; a <= SlidingLog; a++ {
+		each := of(a)
+		each.Headers = OnRefused
+		all := perMinute(1)
+		all.Name, all.Burst, all.Headers, all.Cost = "all", 1, OnRefused, 1
+		b := newBench(t, each, all)
+		b.ask("192.0.2.1")
+		b.ask("192.0.2.2") // whose first request it is
+		b.OnResponse(&b.x)
+		if left := b.field("RateLimit"); !strings.Contains(left, `"one";r=`) {
+			t.Errorf("%v: RateLimit is %q", a, left)
 		}
 	}
 }

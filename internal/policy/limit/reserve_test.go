@@ -2,6 +2,7 @@ package limit
 
 import (
 	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -213,4 +214,48 @@ func TestARequestOfAValueThatHasJustMovedIsDecidedInItsPlace(t *testing.T) {
 	if pass, _ := k.ask("client", later); pass {
 		t.Error("more requests pass than the limit allows")
 	}
+}
+
+// A reload changes the numbers while a loop notes what has passed in a shared bucket: it reads no word
+// by numbers that are older than the word.
+func TestACellIsReadByNumbersAsNewAsItsWord(t *testing.T) {
+	const rounds = 300_000
+	now, at := int64(time.Hour), sample(FixedWindow, 9)
+	before, err := newParams(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.rate.Per *= 3
+	next, err := newParams(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next = next.after(before, now)
+	old, _, _ := before.step(fresh, now, 1)
+	later, _, _ := next.step(old, now, 1)
+	cells, rules := make([]cell, rounds), make([]atomic.Pointer[params], rounds)
+	for i := range rules {
+		rules[i].Store(before)
+	}
+	var come [2]atomic.Int64
+	meet := func(me int, round int64) { // so that both are at the same round
+		for come[me].Store(round); come[1-me].Load() < round; {
+			runtime.Gosched()
+		}
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		for i := range cells {
+			meet(0, int64(i))
+			cells[i].keep(old, &rules[i])
+		}
+	})
+	both.Go(func() {
+		for i := range cells {
+			meet(1, int64(i))
+			rules[i].Store(next)
+			cells[i].keep(later, &rules[i])
+		}
+	})
+	both.Wait()
 }

@@ -167,8 +167,10 @@ func (p *params) left(w uint64, now int64) (tokens, until int64) {
 	switch p.algorithm {
 	case FixedWindow:
 		index, count := now/p.period, int64(0)
-		if state := payload(p.current(w)); isLive(w) && state>>p.countBits >= index {
-			index, count = state>>p.countBits, state&(1<<p.countBits-1)
+		if isLive(w) {
+			if state := payload(p.current(w)); state>>p.countBits >= index {
+				index, count = state>>p.countBits, state&(1<<p.countBits-1)
+			}
 		}
 		return max(0, p.rate.Count-count), (index+1)*p.period - now
 	case SlidingWindow:

@@ -1,0 +1,150 @@
+package limit
+
+import (
+	"fmt"
+	"slices"
+)
+
+// ledger checks a limit's decisions, in the order in which they are made, against what the limit
+// promises each value: no token is made, however places change their owners and reloads hand them
+// on, and none is lost. It knows the numbers of a limit and the requests that passed, and nothing of
+// words, tables and generations. Only with invariant.Sequential: it keeps every value.
+type ledger struct {
+	of map[string]*account
+	// shared says that a value found no place. One that gets a place later may begin with what others
+	// have used of the bucket that they shared (reserve.go).
+	shared bool
+}
+
+// account is what is known of one value since its limit has the present numbers.
+type account struct {
+	params *params
+	// everything says that what was counted is known: that the value passed nothing before.
+	everything bool
+	due        float64 // of a bucket: when it is full, or the next turn, in nanoseconds
+	window     int64   // of windows: the last one's index, and what passed in it and the one before
+	count      int64
+	before     int64
+	passed     []int64 // of a log: when
+}
+
+// What roundings come to, in nanoseconds: of tokens, which are rounded up to parts of a nanosecond,
+// and of a log's times, which are kept to its ticks.
+const (
+	roundings = 1e4
+	ticks     = 2 << logTick
+)
+
+// note takes a decision down, and panics when it is not the law's.
+func (g *ledger) note(s *spot, now int64) {
+	p := s.outcome.params
+	if s.remote != nil || p == nil {
+		return
+	}
+	if g.of == nil {
+		g.of = map[string]*account{}
+	}
+	a := g.of[string(s.value)]
+	switch {
+	case a == nil:
+		a = &account{params: p, everything: true}
+		g.of[string(s.value)] = a
+	case !a.params.same(p) || a.params.since != p.since:
+		// What was taken counts on, but for how many of the new tokens is not known.
+		*a = account{params: p}
+	}
+	g.shared = g.shared || s.spilled
+	holds := a.weigh(s.outcome.cost, now)
+	switch {
+	case s.pass && holds > 0:
+		panic(fmt.Sprintf("limit: a token was made: %q passes a %v of %d in %v and a burst of %d",
+			s.value, p.algorithm, p.rate.Count, p.rate.Per, p.burst))
+	case !s.pass && holds < 0 && a.everything && !g.shared:
+		panic(fmt.Sprintf("limit: a token was lost: %q is refused by a %v of %d in %v and a burst of %d",
+			s.value, p.algorithm, p.rate.Count, p.rate.Per, p.burst))
+	case s.pass:
+		a.take(s.outcome.cost, now)
+	}
+}
+
+// weigh says what the law does with a request: 1 that it must not pass, -1 that it must, and 0 where
+// roundings decide.
+func (a *account) weigh(cost, now int64) int {
+	p := a.params
+	switch p.algorithm {
+	case TokenBucket, GCRA:
+		return beyond(a.after(cost, now)-float64(now), float64(p.burst)*p.interval())
+	case LeakyBucket:
+		return beyond(max(a.due, float64(now))-float64(now), float64(p.depth)/units)
+	case SlidingLog:
+		within := func(time int64) int64 {
+			n := int64(1)
+			for _, at := range a.passed {
+				if at > now-time {
+					n++
+				}
+			}
+			return n
+		}
+		switch {
+		case within(p.period-ticks) > p.rate.Count/p.cost:
+			return 1
+		case within(p.period+ticks) <= p.rate.Count/p.cost:
+			return -1
+		}
+		return 0
+	}
+	a.turn(now)
+	switch {
+	case a.count+cost > p.rate.Count:
+		return 1
+	case p.algorithm == FixedWindow || a.count+a.before+cost <= p.rate.Count:
+		return -1
+	}
+	return 0 // how much of the window before counts is for the models to say: see model_test.go
+}
+
+// beyond compares a time with its bound.
+func beyond(time, bound float64) int {
+	switch {
+	case time > bound+roundings:
+		return 1
+	case time < bound-roundings:
+		return -1
+	}
+	return 0
+}
+
+// take counts a request that has passed.
+func (a *account) take(cost, now int64) {
+	switch a.params.algorithm {
+	case TokenBucket, GCRA, LeakyBucket:
+		a.due = a.after(cost, now)
+	case SlidingLog:
+		a.passed = append(slices.DeleteFunc(a.passed, func(at int64) bool {
+			return at < now-2*a.params.period
+		}), now)
+	default:
+		a.turn(now)
+		a.count += cost
+	}
+}
+
+// after is when the bucket is full again, or the next turn is, after a request.
+func (a *account) after(cost, now int64) float64 {
+	return max(a.due, float64(now)) + float64(cost)*a.params.interval()
+}
+
+// turn goes on to the window of a time.
+func (a *account) turn(now int64) {
+	switch here := now / a.params.period; {
+	case here <= a.window:
+	case here == a.window+1:
+		a.window, a.before, a.count = here, a.count, 0
+	default:
+		a.window, a.before, a.count = here, 0, 0
+	}
+}
+
+// interval is how long a token takes to come, in nanoseconds.
+func (p *params) interval() float64 { return float64(p.rate.Per) / float64(p.rate.Count) }

@@ -1,0 +1,179 @@
+package upstream
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"plimsoll/internal/invariant"
+)
+
+// bound is how many requests may be at an upstream at once, whichever of its targets they are at. A
+// request has a place here and a slot at its target (slots.go), both or none, and gives both back at
+// the same moments. Who finds no place waits like who finds no slot.
+//
+// A reload that changes the upstream's config makes another Upstream, which shares the bound with the
+// one before until that one's last request is over: the service has all of their requests. Each has
+// a waiting room of its own. What becomes free anywhere goes to the oldest of them in which somebody
+// waits (Upstream.elder); its loop that was woken passes on what it cannot use, from older to newer
+// and never back, so that the news ends (Upstream.passOn).
+type bound struct {
+	limit atomic.Int64
+	_     [64]byte
+	taken atomic.Int64
+	_     [64]byte
+
+	mu    sync.Mutex
+	users atomic.Pointer[[]*Upstream] // the oldest first; written under mu
+}
+
+func newBound(limit int) *bound {
+	b := new(bound)
+	b.limit.Store(int64(limit))
+	b.users.Store(new([]*Upstream))
+	return b
+}
+
+// take takes a place, if there is one.
+func (b *bound) take() bool {
+	for {
+		n := b.taken.Load()
+		if n >= b.limit.Load() {
+			return false
+		}
+		if b.taken.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+func (b *bound) give() {
+	if n := b.taken.Add(-1); invariant.On && n < 0 {
+		panic("upstream: a place was given back twice, or never taken")
+	}
+}
+
+func (b *bound) free() bool { return b.taken.Load() < b.limit.Load() }
+
+// enforce puts the upstream's number in force and makes the upstream one of the bound's users.
+func (b *bound) enforce(u *Upstream) {
+	b.mu.Lock()
+	users := append(slices.Clone(*b.users.Load()), u)
+	b.users.Store(&users)
+	b.mu.Unlock()
+	b.limit.Store(int64(u.options.MaxConcurrency))
+	for _, other := range users {
+		other.queues.wakeAll(other) // there may be more places than before
+	}
+}
+
+// leave takes an upstream off the users, and checks, when it was the last, that nothing is left.
+func (b *bound) leave(u *Upstream) {
+	b.mu.Lock()
+	users := slices.DeleteFunc(slices.Clone(*b.users.Load()), func(o *Upstream) bool { return o == u })
+	b.users.Store(&users)
+	b.mu.Unlock()
+	// A TLS handshake that was given up is counted off when its goroutine has ended.
+	if n := b.taken.Load(); invariant.Sequential && len(users) == 0 && n != 0 && u.options.TLS == nil {
+		panic(fmt.Sprintf("upstream: at the end %d places of %s are still taken", n, u.name))
+	}
+}
+
+// elder is the oldest upstream before this one in which somebody waits for the same places; nil for
+// none.
+func (u *Upstream) elder() *Upstream {
+	if u.bound == nil {
+		return nil
+	}
+	for _, o := range *u.bound.users.Load() {
+		if o == u {
+			break
+		}
+		if o.queues.waiting.Load() != 0 {
+			return o
+		}
+	}
+	return nil
+}
+
+// passOn wakes the next newer upstream in which somebody waits for a place that is free.
+func (u *Upstream) passOn() {
+	if u.bound == nil || !u.bound.free() {
+		return
+	}
+	users := *u.bound.users.Load()
+	for _, o := range users[slices.Index(users, u)+1:] {
+		if o.queues.waiting.Load() != 0 {
+			o.queues.wakeFirst(o, -1)
+			return
+		}
+	}
+}
+
+// givePlace gives a request's place back. Those of other upstreams that wait for it are told here:
+// the caller looks after those of its own.
+func (l *Local) givePlace() {
+	b := l.u.bound
+	if b == nil {
+		return
+	}
+	b.give()
+	l.placed--
+	for _, o := range *b.users.Load() {
+		if o != l.u && o.queues.waiting.Load() != 0 {
+			o.queues.wakeFirst(o, -1)
+			return
+		}
+	}
+}
+
+// takePlace takes a place for a request, where the upstream has a bound.
+func (l *Local) takePlace() bool {
+	b := l.u.bound
+	if b == nil {
+		return true
+	}
+	if !b.take() {
+		return false
+	}
+	l.placed++
+	if invariant.Sequential {
+		b.check()
+	}
+	return true
+}
+
+// check panics when the loops hold other places than are counted, or more than there may be, by
+// what each of them keeps for itself.
+func (b *bound) check() {
+	held, limit := 0, int(b.limit.Load())
+	for _, u := range *b.users.Load() {
+		for _, l := range u.locals {
+			held += l.placed
+		}
+	}
+	if taken := int(b.taken.Load()); held != taken || taken > limit {
+		panic(fmt.Sprintf("upstream: %d of %d places are counted as taken, and loops hold %d", taken,
+			limit, held))
+	}
+}
+
+// hasPlace says whether takePlace would succeed now.
+func (l *Local) hasPlace() bool { return l.u.bound == nil || l.u.bound.free() }
+
+// wakePosted says whether a loop is about to be woken for those who wait for the same places in
+// another upstream: it passes on what it cannot use.
+func (b *bound) wakePosted() bool {
+	if b == nil {
+		return false
+	}
+	for _, u := range *b.users.Load() {
+		for i := range u.queues.each {
+			if u.queues.each[i].wakePosted.Load() {
+				return true
+			}
+		}
+	}
+	return false
+}
