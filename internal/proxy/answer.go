@@ -133,8 +133,16 @@ func (f *flow) answerPart(parts parts) bool {
 	return f.answerRead(parts)
 }
 
-// answerRead is answerPart for what is in memory, or is read.
+// answerRead is answerPart for what is in memory, or is read. The head of an answer goes out alone to
+// a client that is congested: of HTTP/2, dozens of answers to one connection begin in a turn, and the
+// first piece of each would be queued.
 func (f *flow) answerRead(parts parts) bool {
+	if parts&withHead != 0 && f.hasMore() && f.stream.congested() {
+		if f.send(nil, 0, 0, parts) {
+			f.pumpAnswer()
+		}
+		return false
+	}
 	data, err := f.nextAnswer()
 	switch {
 	case err == nil:
@@ -217,6 +225,11 @@ func (f *flow) answerFile(st fileStream, source exchange.FileSource, fd int, at,
 		return false
 	}
 	return true
+}
+
+// hasMore says that there is content for more than a small packet.
+func (f *flow) hasMore() bool {
+	return !f.bodiless() && (f.Source != nil || len(f.rest) > batchBytes)
 }
 
 // nextAnswer is the next content of an answer: of its source, or of its body in memory. io.EOF
