@@ -85,8 +85,13 @@ func (c *collector) merge(count []int, until int64) {
 		} else {
 			until *= c.window
 		}
+		// A run that is stopped as it starts ends in its first instant: a window in which nothing
+		// happened is none, and no window is without length.
 		w.Length = until - w.Start
-		c.observe(w)
+		if w.Length > 0 || w.Due > 0 || w.Sent > 0 || w.Ended != (measure.Tally{}) {
+			w.Length = max(w.Length, 1)
+			c.observe(w)
+		}
 	}
 	c.windowResponse.Reset()
 	c.windowService.Reset()

@@ -123,6 +123,21 @@ func TestWindowsAreOfAllLoopsAndAsLongAsTheSlowestMakesThem(t *testing.T) {
 	}
 }
 
+func TestARunThatIsStoppedAsItStartsHasNoWindowWithoutLength(t *testing.T) {
+	for due, want := range map[uint64]int{0: 0, 1: 1} {
+		full := make(chan *part, 1)
+		var got []measure.Window
+		c := &collector{full: full, spare: []chan *part{make(chan *part, 1)}, queue: make([][]*part, 1), window: 10,
+			observe: func(w *measure.Window) { got = append(got, *w) }, end: func() int64 { return 0 }}
+		full <- &part{to: endOfRun, due: due}
+		close(full)
+		c.run()
+		if len(got) != want || want == 1 && (got[0].Length != 1 || got[0].Due != due) {
+			t.Errorf("with %d requests due: %+v", due, got)
+		}
+	}
+}
+
 // judged is what is said of a generator with these figures.
 func judged(open bool, busy float64, lag, response int64, arrivals, late uint64) string {
 	var l, h measure.Histogram
