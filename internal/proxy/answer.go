@@ -137,7 +137,7 @@ func (f *flow) answerPart(parts parts) bool {
 // a client that is congested: of HTTP/2, dozens of answers to one connection begin in a turn, and the
 // first piece of each would be queued.
 func (f *flow) answerRead(parts parts) bool {
-	if parts&withHead != 0 && f.hasMore() && f.stream.congested() {
+	if parts&withHead != 0 && f.hasContent() && f.stream.congested() {
 		if f.send(nil, 0, 0, parts) {
 			f.pumpAnswer()
 		}
@@ -227,10 +227,8 @@ func (f *flow) answerFile(st fileStream, source exchange.FileSource, fd int, at,
 	return true
 }
 
-// hasMore says that there is content for more than a small packet.
-func (f *flow) hasMore() bool {
-	return !f.bodiless() && (f.Source != nil || len(f.rest) > batchBytes)
-}
+// hasContent says that there is more to send than the head.
+func (f *flow) hasContent() bool { return !f.bodiless() && (f.Source != nil || len(f.rest) > 0) }
 
 // nextAnswer is the next content of an answer: of its source, or of its body in memory. io.EOF
 // comes with the last.

@@ -107,7 +107,10 @@ func (l *http2Link) readOn() {
 func (l *http2Link) readBurst() {
 	l.heads = 0
 	for reads := 0; !l.dead; reads++ {
-		if l.in != nil && !l.frames() {
+		// Of a client that is congested as the turn begins, what was read waits too: 64 KB can be
+		// thousands of requests, and their answers would be queued. In the turn in which it gets
+		// congested requests still begin, for one of them may be more urgent than what fills the queue.
+		if l.in != nil && (l.trusted || reads > 0 || !l.side.backlogged()) && !l.frames() {
 			return
 		}
 		if l.side.backlogged() { // Drained goes on

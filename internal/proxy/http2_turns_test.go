@@ -311,6 +311,32 @@ func TestWhatTheSocketTakesGoesByUrgencyToo(t *testing.T) {
 	}
 }
 
+// However many requests were read with the one that fills its queue, a client that takes nothing has
+// few more answers queued: those of the requests that begin in the same turn, by their heads.
+func TestRequestsOfACongestedClientWait(t *testing.T) {
+	s := newSharer(t)
+	s.say(opens(0, 1<<30))
+	s.client.stuck = true
+	_, requests := s.asks(2 * reactor.HighWater)
+	for range 100 {
+		_, frame := s.asks(small)
+		requests += frame
+	}
+	s.say(requests)
+	memory := 0
+	for class, n := range s.loop.BuffersOut() {
+		memory += n * reactor.Sizes[class]
+	}
+	if most := reactor.HighWater + 3*reactor.ScratchSize; memory < reactor.HighWater || memory > most {
+		t.Errorf("buffers of %d bytes are in use, want %d to %d", memory, reactor.HighWater, most)
+	}
+	s.drains(s.client)
+	s.say("")
+	if n := s.content(s.next - 2); n != small {
+		t.Errorf("%d bytes of the last answer came, want %d", n, small)
+	}
+}
+
 func TestManyPriorityUpdatesEndTheConnection(t *testing.T) {
 	s := newSharer(t)
 	var updates strings.Builder

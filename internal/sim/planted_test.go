@@ -43,15 +43,22 @@ func misfit(patch string) string {
 		for i, hunk := range strings.Split(rest, "\n@@ ")[1:] {
 			_, body, _ := strings.Cut(hunk, "\n")
 			var old strings.Builder
-			changes := false
+			changes, before, behind := false, 0, 0 // lines that stay, before and behind the changes
 			for line := range strings.Lines(body) {
+				switch {
+				case line[0] == '-' || line[0] == '+':
+					changes, behind = true, 0
+				case changes:
+					behind++
+				default:
+					before++
+				}
 				switch line[0] {
 				case '-', ' ':
 					old.WriteString(line[1:])
 				case '\n':
 					old.WriteString(line)
 				}
-				changes = changes || line[0] == '-' || line[0] == '+'
 			}
 			_, after, found := strings.Cut(left, "\n"+old.String())
 			switch {
@@ -59,6 +66,8 @@ func misfit(patch string) string {
 				return name + ": a hunk changes nothing"
 			case !found:
 				return fmt.Sprintf("%s: the code no longer has what hunk %d changes", name, i+1)
+			case behind < before && after != "": // patch looks for such a one at the end only
+				return fmt.Sprintf("%s: hunk %d needs %d lines behind its change", name, i+1, before)
 			}
 			left = "\n" + after
 		}
@@ -72,7 +81,9 @@ func TestAPatchThatDoesNotFitIsFound(t *testing.T) {
 			"@@ -1,2 +1,1 @@\n // It must not know how the gateway does what it did: it sees configurations,\n-package sim\n",
 		"no file":      "A defect.\n",
 		"another file": "--- a/internal/sim/gone.go\n+++ b/internal/sim/gone.go\n@@ -1,1 +1,0 @@\n-package sim\n",
-		"no change":    "--- a/internal/sim/doc.go\n+++ b/internal/sim/doc.go\n@@ -1,1 +1,1 @@\n package sim\n",
+		"too few lines behind": "--- a/internal/sim/doc.go\n+++ b/internal/sim/doc.go\n" +
+			"@@ -8,2 +8,1 @@\n //\n-// It must not know how the gateway does what it does: it sees configurations, bytes, metrics and\n",
+		"no change": "--- a/internal/sim/doc.go\n+++ b/internal/sim/doc.go\n@@ -1,1 +1,1 @@\n package sim\n",
 	} {
 		if misfit(patch) == "" {
 			t.Errorf("a patch of %s is said to fit", what)
