@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"maps"
+
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
@@ -26,22 +28,32 @@ func cpuModel(proc procfs.FS) string {
 	return info[0].ModelName
 }
 
-// callPlaces are where the system calls wait in which a thread stands. Those that only some
-// processors' Linux has are left out: the wait channel tells them.
-var callPlaces = map[int]string{
-	unix.SYS_FUTEX:           waitsForFutex,
-	unix.SYS_EPOLL_PWAIT:     waitsForEvents,
-	unix.SYS_PPOLL:           waitsForEvents,
-	unix.SYS_PSELECT6:        waitsForEvents,
-	unix.SYS_ACCEPT:          waitsForAccept,
-	unix.SYS_ACCEPT4:         waitsForAccept,
-	unix.SYS_RECVFROM:        waitsForAnswer,
-	unix.SYS_RECVMSG:         waitsForAnswer,
-	unix.SYS_SENDTO:          waitsForRoom,
-	unix.SYS_SENDMSG:         waitsForRoom,
-	unix.SYS_NANOSLEEP:       waitsForTime,
-	unix.SYS_CLOCK_NANOSLEEP: waitsForTime,
-	unix.SYS_FSYNC:           waitsForDisk,
-	unix.SYS_FDATASYNC:       waitsForDisk,
-	unix.SYS_FLOCK:           waitsForLockedFile,
+// calls are the system calls in which threads wait, and where that is. Those that only some
+// processors' Linux has are in moreCalls.
+var calls = map[int]call{
+	unix.SYS_FUTEX:           {"futex", waitsForFutex},
+	unix.SYS_EPOLL_PWAIT:     {"epoll_pwait", waitsForEvents},
+	unix.SYS_IO_URING_ENTER:  {"io_uring_enter", waitsForEvents},
+	unix.SYS_PPOLL:           {"ppoll", waitsForFew},
+	unix.SYS_PSELECT6:        {"pselect6", waitsForFew},
+	unix.SYS_ACCEPT:          {"accept", waitsForAccept},
+	unix.SYS_ACCEPT4:         {"accept4", waitsForAccept},
+	unix.SYS_CONNECT:         {"connect", waitsForAnswer},
+	unix.SYS_RECVFROM:        {"recvfrom", waitsForAnswer},
+	unix.SYS_RECVMSG:         {"recvmsg", waitsForAnswer},
+	unix.SYS_SENDTO:          {"sendto", waitsForRoom},
+	unix.SYS_SENDMSG:         {"sendmsg", waitsForRoom},
+	unix.SYS_NANOSLEEP:       {"nanosleep", waitsForTime},
+	unix.SYS_CLOCK_NANOSLEEP: {"clock_nanosleep", waitsForTime},
+	unix.SYS_FSYNC:           {"fsync", waitsForDisk},
+	unix.SYS_FDATASYNC:       {"fdatasync", waitsForDisk},
+	unix.SYS_FLOCK:           {"flock", waitsForLockedFile},
+	unix.SYS_FCNTL:           {"fcntl", waitsForLockedFile},
+	unix.SYS_READ:            {"read", waitsForOther},
+	unix.SYS_WRITE:           {"write", waitsForOther},
+	unix.SYS_READV:           {"readv", waitsForOther},
+	unix.SYS_WRITEV:          {"writev", waitsForOther},
+	unix.SYS_WAIT4:           {"wait4", waitsForOther},
 }
+
+func init() { maps.Copy(calls, moreCalls) }

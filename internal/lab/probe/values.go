@@ -100,7 +100,9 @@ var Values = []measure.SampleName{
 	measure.Gauge("target.threads.waiting.futex",
 		"threads that wait for a lock, a condition or for work to be handed to them"),
 	measure.Gauge("target.threads.waiting.events",
-		"threads that wait for any of many events: poll, select, epoll, io_uring"),
+		"threads that wait for any of many events: epoll, io_uring"),
+	measure.Gauge("target.threads.waiting.poll",
+		"threads that wait for any of a few, mostly for an answer in a given time: poll, select"),
 	measure.Gauge("target.threads.waiting.accept", "threads that wait for a client to connect"),
 	measure.Gauge("target.threads.waiting.socket_read",
 		"threads that wait for what the other end of one socket sends"),
@@ -111,6 +113,12 @@ var Values = []measure.SampleName{
 	measure.Gauge("target.threads.waiting.disk", "threads that wait for a disk"),
 	measure.Gauge("target.threads.waiting.file_lock", "threads that wait for a lock on a file"),
 	measure.Gauge("target.threads.waiting.other", "threads that wait for something else"),
+	measure.Gauge(measure.ThreadsAt+"<name>;<place>;<call>;<channel>",
+		"threads of one name that run or that wait in one place: the kind of place as above, the "+
+			"system call and the kernel's wait channel; the first 48 such, the rest as others"),
+	measure.Counter(measure.ThreadsCPU+"<name>",
+		"processor time of the threads of one name, since the first look, in ticks of 10 ms: the "+
+			"first 24 names, the rest as others"),
 	measure.Gauge("target.cores_allowed",
 		"processors that its first process may run on (affinity, cpuset); "+
 			"of those that are offline too"),
@@ -128,6 +136,9 @@ var Values = []measure.SampleName{
 	measure.Counter(measure.Behind+"<address>/<process>",
 		"processor time of a service that the target has connections to, on the same machine, "+
 			"with all that descends from it: four at most"),
+	measure.Gauge(measure.Doing+"<address>/<process>/<activity>",
+		"processes of such a service that serve a client, by what they say they do: PostgreSQL's "+
+			"titles, twelve kinds at most"),
 	measure.Gauge("target.outgoing.close_wait",
 		"those of them that the other side has closed and it has not"),
 	measure.Gauge("target.outgoing.time_wait",
