@@ -9,7 +9,7 @@ import (
 // have a table of theirs.
 type SampleName struct {
 	// Name may have "<n>" in it, which stands for a number, or end in "<address>", which stands for
-	// an address and port.
+	// an address and port, or in other words in such brackets, which stand for anything.
 	Name string
 	// Counter says that the value only grows, so that differences between samples mean something; a
 	// gauge is what it is at the moment.
@@ -31,7 +31,8 @@ func (n SampleName) Is(name string) bool {
 	}
 	before, after, pattern := strings.Cut(n.Name, "<n>")
 	if !pattern {
-		return n.Name == name
+		begins, _, open := strings.Cut(n.Name, "<")
+		return n.Name == name || open && strings.HasPrefix(name, begins) && name != begins
 	}
 	number, ok := strings.CutPrefix(name, before)
 	number, ok2 := strings.CutSuffix(number, after)
@@ -148,6 +149,7 @@ const (
 	TargetThreadsRunning             = "target.threads.running"
 	TargetWaitingFutex               = "target.threads.waiting.futex"
 	TargetWaitingEvents              = "target.threads.waiting.events"
+	TargetWaitingPoll                = "target.threads.waiting.poll"
 	TargetWaitingAccept              = "target.threads.waiting.accept"
 	TargetWaitingSocketRead          = "target.threads.waiting.socket_read"
 	TargetWaitingSocketWrite         = "target.threads.waiting.socket_write"
@@ -225,6 +227,23 @@ const (
 	BPFOffCPURunnable = "bpf.offcpu.runnable_seconds"
 	BPFOffCPUWaiting  = "bpf.offcpu.waiting_seconds"
 	BPFRetransmits    = "bpf.retransmits"
+)
+
+// Doing begins the names of how many processes of such a service do the same at a moment, as far as
+// their titles say, as PostgreSQL's do: an address and port, a slash, the process's name, another
+// slash and what they do follow it.
+const Doing = "behind.doing."
+
+// What the target's threads do. The system gives threads a name, and what only counts them is left
+// out of it here: "GC Thread" is all of HotSpot's collector's.
+const (
+	// ThreadsCPU begins the names of the processor time of the threads of one name, which follows.
+	ThreadsCPU = "target.threads.cpu_seconds."
+	// ThreadsAt begins the names of how many threads stand in one place: their name, the kind of
+	// place, the system call and the kernel's wait channel follow it, with semicolons between them.
+	ThreadsAt = "target.threads.at."
+	// ThreadsWaiting begins the names of the kinds of places that threads wait in: TargetWaiting….
+	ThreadsWaiting = "target.threads.waiting."
 )
 
 // What a target may run on, by the names that a run's manifest has.

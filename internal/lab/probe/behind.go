@@ -1,8 +1,12 @@
 package probe
 
 import (
+	"bytes"
 	"net/netip"
+	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/procfs"
@@ -33,9 +37,19 @@ type behind struct {
 
 // served is one of these services.
 type served struct {
-	name      string // of its value
+	name      string // where it is and what it is called, behind the beginnings of its values' names
 	processes *processes
+	titled    bool            // its processes say in their titles what they do
+	doing     map[string]bool // what they have been seen to do
+	text      [512]byte
 }
+
+const (
+	// maxDoing bounds what the processes of one service are told apart by.
+	maxDoing = 12
+	// maxTitles bounds the processes whose titles are read: each is a file.
+	maxTitles = 128
+)
 
 func newBehind(proc procfs.FS, c *census) *behind {
 	return &behind{
@@ -59,10 +73,49 @@ func (b *behind) Read(into map[string]float64) error {
 		clear(b.values)
 		// One that has ended says nothing any more, and that is for the target to notice.
 		if s.processes.Read(b.values) == nil || b.values[measure.TargetCPU] > 0 {
-			into[s.name] = b.values[measure.TargetCPU]
+			into[measure.Behind+s.name] = b.values[measure.TargetCPU]
+			s.read(b.of.root, into)
 		}
 	}
 	return nil
+}
+
+// read tells how many of a service's processes do what, by their titles.
+func (s *served) read(root string, into map[string]float64) {
+	if !s.titled {
+		return
+	}
+	counts := make(map[string]int)
+	for _, m := range s.processes.members[:min(len(s.processes.members), maxTitles)] {
+		title, err := readSmall(filepath.Join(root, strconv.Itoa(m.pid), "cmdline"), s.text[:])
+		if err != nil {
+			continue
+		}
+		if does := activity(title); does != "" {
+			does = orRest(s.doing, does, maxDoing)
+			s.doing[does] = true
+			counts[does]++
+		}
+	}
+	for does := range s.doing {
+		into[measure.Doing+s.name+"/"+does] = float64(counts[does])
+	}
+}
+
+// activity is what a process of PostgreSQL that serves a client says it does, such as "idle in
+// transaction", "SELECT" or "UPDATE waiting"; empty for another process. Its title is "postgres:
+// [CLUSTER: ]USER DATABASE HOST(PORT) ACTIVITY", with [local] in the host's place for a Unix socket.
+func activity(title []byte) string {
+	title, _, _ = bytes.Cut(title, []byte{0})
+	if !bytes.HasPrefix(title, []byte("postgres: ")) {
+		return ""
+	}
+	for _, mark := range []string{") ", "[local] "} {
+		if _, does, is := bytes.Cut(title, []byte(mark)); is {
+			return strings.TrimSpace(called(string(does)))
+		}
+	}
+	return ""
 }
 
 // look finds the process behind one address that is new, at the pace of the census.
@@ -85,7 +138,12 @@ func (b *behind) look() {
 		if err != nil {
 			return
 		}
-		b.known = append(b.known, &served{measure.Behind + to.String() + "/" + name, all})
+		b.known = append(b.known, &served{
+			name:      to.String() + "/" + name,
+			processes: all,
+			titled:    name == "postgres",
+			doing:     make(map[string]bool),
+		})
 		return
 	}
 }

@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"maps"
+
 	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
@@ -28,22 +30,32 @@ func cpuModel(proc procfs.FS) string {
 	return info[0].ModelName
 }
 
-// callPlaces are where the system calls wait in which a thread stands. Those that only some
-// processors' Linux has are left out: the wait channel tells them.
-var callPlaces = map[int]string{
-	unix.SYS_FUTEX:           measure.TargetWaitingFutex,
-	unix.SYS_EPOLL_PWAIT:     measure.TargetWaitingEvents,
-	unix.SYS_PPOLL:           measure.TargetWaitingEvents,
-	unix.SYS_PSELECT6:        measure.TargetWaitingEvents,
-	unix.SYS_ACCEPT:          measure.TargetWaitingAccept,
-	unix.SYS_ACCEPT4:         measure.TargetWaitingAccept,
-	unix.SYS_RECVFROM:        measure.TargetWaitingSocketRead,
-	unix.SYS_RECVMSG:         measure.TargetWaitingSocketRead,
-	unix.SYS_SENDTO:          measure.TargetWaitingSocketWrite,
-	unix.SYS_SENDMSG:         measure.TargetWaitingSocketWrite,
-	unix.SYS_NANOSLEEP:       measure.TargetWaitingSleep,
-	unix.SYS_CLOCK_NANOSLEEP: measure.TargetWaitingSleep,
-	unix.SYS_FSYNC:           measure.TargetWaitingDisk,
-	unix.SYS_FDATASYNC:       measure.TargetWaitingDisk,
-	unix.SYS_FLOCK:           measure.TargetWaitingFileLock,
+// calls are the system calls in which threads wait, and where that is. Those that only some
+// processors' Linux has are in moreCalls.
+var calls = map[int]call{
+	unix.SYS_FUTEX:           {"futex", measure.TargetWaitingFutex},
+	unix.SYS_EPOLL_PWAIT:     {"epoll_pwait", measure.TargetWaitingEvents},
+	unix.SYS_IO_URING_ENTER:  {"io_uring_enter", measure.TargetWaitingEvents},
+	unix.SYS_PPOLL:           {"ppoll", measure.TargetWaitingPoll},
+	unix.SYS_PSELECT6:        {"pselect6", measure.TargetWaitingPoll},
+	unix.SYS_ACCEPT:          {"accept", measure.TargetWaitingAccept},
+	unix.SYS_ACCEPT4:         {"accept4", measure.TargetWaitingAccept},
+	unix.SYS_CONNECT:         {"connect", measure.TargetWaitingSocketRead},
+	unix.SYS_RECVFROM:        {"recvfrom", measure.TargetWaitingSocketRead},
+	unix.SYS_RECVMSG:         {"recvmsg", measure.TargetWaitingSocketRead},
+	unix.SYS_SENDTO:          {"sendto", measure.TargetWaitingSocketWrite},
+	unix.SYS_SENDMSG:         {"sendmsg", measure.TargetWaitingSocketWrite},
+	unix.SYS_NANOSLEEP:       {"nanosleep", measure.TargetWaitingSleep},
+	unix.SYS_CLOCK_NANOSLEEP: {"clock_nanosleep", measure.TargetWaitingSleep},
+	unix.SYS_FSYNC:           {"fsync", measure.TargetWaitingDisk},
+	unix.SYS_FDATASYNC:       {"fdatasync", measure.TargetWaitingDisk},
+	unix.SYS_FLOCK:           {"flock", measure.TargetWaitingFileLock},
+	unix.SYS_FCNTL:           {"fcntl", measure.TargetWaitingFileLock},
+	unix.SYS_READ:            {"read", measure.TargetWaitingOther},
+	unix.SYS_WRITE:           {"write", measure.TargetWaitingOther},
+	unix.SYS_READV:           {"readv", measure.TargetWaitingOther},
+	unix.SYS_WRITEV:          {"writev", measure.TargetWaitingOther},
+	unix.SYS_WAIT4:           {"wait4", measure.TargetWaitingOther},
 }
+
+func init() { maps.Copy(calls, moreCalls) }

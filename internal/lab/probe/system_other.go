@@ -24,4 +24,4 @@ func diag(uint16, uint16, func(socket)) error {
 
 func threadTime() float64 { return 0 }
 
-var callPlaces map[int]string
+var calls map[int]call

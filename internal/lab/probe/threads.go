@@ -13,8 +13,14 @@ import (
 )
 
 const (
-	// maxThreads bounds the threads that are looked at: each costs two files, 10 to 15 µs.
+	// maxThreads bounds the threads that are looked at: each costs three files, 15 to 20 µs.
 	maxThreads = 2048
+	// threadsShare is the part of a processor that looking at threads may take: a two hundredth.
+	threadsShare = 200
+	// maxNames and maxFolds bound how many names of threads, and how many places that they stand
+	// in, are told apart: the first that are seen. The rest is under restOfThreads.
+	maxNames = 24
+	maxFolds = 48
 	// fullThread is the share of a processor from which on a thread has all that it can use: the
 	// rest goes to interrupts and to the generator, where that shares the machine.
 	fullThread = .85
@@ -22,10 +28,10 @@ const (
 
 // waitPlaces are the names of the places that threads wait in, as the kernel tells them.
 var waitPlaces = []string{
-	measure.TargetWaitingFutex, measure.TargetWaitingEvents, measure.TargetWaitingAccept,
-	measure.TargetWaitingSocketRead, measure.TargetWaitingSocketWrite, measure.TargetWaitingPipe,
-	measure.TargetWaitingSleep, measure.TargetWaitingDisk, measure.TargetWaitingFileLock,
-	measure.TargetWaitingOther,
+	measure.TargetWaitingFutex, measure.TargetWaitingEvents, measure.TargetWaitingPoll,
+	measure.TargetWaitingAccept, measure.TargetWaitingSocketRead, measure.TargetWaitingSocketWrite,
+	measure.TargetWaitingPipe, measure.TargetWaitingSleep, measure.TargetWaitingDisk,
+	measure.TargetWaitingFileLock, measure.TargetWaitingOther,
 }
 
 // channels are the kernel's wait channels by how their names begin. The kernel renames them now and
@@ -34,10 +40,10 @@ var channels = []struct{ begins, place string }{
 	{"futex_", measure.TargetWaitingFutex},
 	{"ep_poll", measure.TargetWaitingEvents},
 	{"do_epoll_wait", measure.TargetWaitingEvents},
-	{"do_poll", measure.TargetWaitingEvents},
-	{"do_sys_poll", measure.TargetWaitingEvents},
-	{"do_select", measure.TargetWaitingEvents},
-	{"poll_schedule_timeout", measure.TargetWaitingEvents},
+	{"do_poll", measure.TargetWaitingPoll},
+	{"do_sys_poll", measure.TargetWaitingPoll},
+	{"do_select", measure.TargetWaitingPoll},
+	{"poll_schedule_timeout", measure.TargetWaitingPoll},
 	{"io_cqring_wait", measure.TargetWaitingEvents},
 	{"inet_csk_accept", measure.TargetWaitingAccept},
 	{"sk_wait_data", measure.TargetWaitingSocketRead},
@@ -64,20 +70,40 @@ var channels = []struct{ begins, place string }{
 	{"fcntl_setlk", measure.TargetWaitingFileLock},
 }
 
+// call is a system call in which threads wait.
+type call struct{ name, place string }
+
+// restOfThreads stands for the names and places beyond the bounds.
+const restOfThreads = "others"
+
 // threads looks at each of the target's threads: how much of a processor it uses, and where it
-// waits. It is the one view of a process's inside that every language has. It is taken at the pace
-// of the census.
+// waits. It is the one view of a process's inside that every language has: stacks of the kernel's
+// side, sampled by the clock, where no tracepoint is allowed. It looks at each sample as long as
+// that takes little.
 type threads struct {
 	of   *processes
 	now  func() time.Time
 	next time.Time
-	at   time.Time // of the last look
-	// used is what each thread had used then, in ticks, by its process's and its own number.
-	used map[[2]int]float64
-	text [1024]byte
+	// used is what each thread had used at the last look, in ticks, by its process's and its own
+	// number; base is the same at a moment, a second ago or more, from which shares are told: a
+	// tick is too long for less.
+	used, base map[[2]int]float64
+	at         time.Time // of base
+	// spent is the processor time of the threads of one name, since the first look; stood are the
+	// places that threads have been seen in, which are told with 0 when nobody is there.
+	spent map[string]float64
+	stood map[string]bool
+	text  [1024]byte
 }
 
-func newThreads(of *processes) *threads { return &threads{of: of, now: time.Now} }
+func newThreads(of *processes) *threads {
+	return &threads{
+		of:    of,
+		now:   time.Now,
+		spent: make(map[string]float64),
+		stood: make(map[string]bool),
+	}
+}
 
 func (*threads) Name() string { return "the target's threads" }
 
@@ -86,9 +112,11 @@ type view struct {
 	used             map[[2]int]float64
 	hottest          float64 // share of a processor
 	full, running    int
-	waiting          map[string]int
+	waiting, folds   map[string]int
 	asleep, withheld int // threads that wait, and those of them of which it is not told where
 	count            int
+	// elapsed are the seconds since base where shares are told with this look; 0 where not.
+	elapsed float64
 }
 
 func (t *threads) Read(into map[string]float64) error {
@@ -97,28 +125,43 @@ func (t *threads) Read(into map[string]float64) error {
 		return nil
 	}
 	before := threadTime()
-	v := view{used: map[[2]int]float64{}, waiting: map[string]int{}}
-	elapsed := now.Sub(t.at).Seconds()
-	if t.used == nil {
-		elapsed = 0
+	v := view{
+		used: map[[2]int]float64{}, waiting: map[string]int{}, folds: map[string]int{},
+	}
+	if t.base != nil && now.Sub(t.at) >= censusEvery {
+		v.elapsed = now.Sub(t.at).Seconds()
 	}
 	var err error
 	for _, m := range t.of.members {
-		if err = t.process(m.pid, elapsed, &v); err != nil {
+		if err = t.process(m.pid, &v); err != nil {
 			break
 		}
 	}
-	first := t.used == nil
-	t.used, t.at = v.used, now
-	t.next = now.Add(pause(time.Duration((threadTime() - before) * float64(time.Second))))
+	t.used = v.used
+	if t.base == nil || v.elapsed > 0 {
+		t.base, t.at = v.used, now
+	}
+	// The scheduler may have moved this to another thread, whose clock says anything: it cannot have
+	// taken longer than the time that has passed.
+	cost := time.Duration((threadTime() - before) * float64(time.Second))
+	cost = min(max(cost, 0), t.now().Sub(now))
+	t.next = now.Add(min(threadsShare*cost, censusRarely))
 	if err != nil {
 		return err
 	}
-	if !first {
+	return t.tell(&v, into)
+}
+
+// tell puts what a look has shown under its names.
+func (t *threads) tell(v *view, into map[string]float64) error {
+	if v.elapsed > 0 {
 		into[measure.TargetThreadsHottest] = v.hottest
 		into[measure.TargetThreadsFull] = float64(v.full)
 	}
 	into[measure.TargetThreadsRunning] = float64(v.running)
+	for name, seconds := range t.spent {
+		into[measure.ThreadsCPU+name] = seconds
+	}
 	if v.withheld > 0 && v.withheld == v.asleep {
 		return errors.New("where its threads wait may not be looked at: run as the same user, " +
 			"or as root")
@@ -126,12 +169,14 @@ func (t *threads) Read(into map[string]float64) error {
 	for _, place := range waitPlaces {
 		into[place] = float64(v.waiting[place])
 	}
+	for fold := range t.stood {
+		into[measure.ThreadsAt+fold] = float64(v.folds[fold])
+	}
 	return nil
 }
 
-// process looks at the threads of one process. elapsed are the seconds since the last look, 0 when
-// there was none.
-func (t *threads) process(pid int, elapsed float64, v *view) error {
+// process looks at the threads of one process.
+func (t *threads) process(pid int, v *view) error {
 	tasks := filepath.Join(t.of.root, strconv.Itoa(pid), "task")
 	names, err := list(tasks, maxThreads+1)
 	if err != nil {
@@ -154,62 +199,107 @@ func (t *threads) process(pid int, elapsed float64, v *view) error {
 		if !ok {
 			continue
 		}
-		key := [2]int{pid, number}
-		v.used[key] = s.user + s.system
-		// One that is new since the last look began in between, by whatever it has used.
-		if elapsed > 0 {
-			share := (v.used[key] - t.used[key]) * tick / elapsed
-			v.hottest = max(v.hottest, share)
-			if share >= fullThread {
-				v.full++
-			}
-		}
-		t.state(filepath.Join(tasks, name), s.state, v)
+		t.spend([2]int{pid, number}, &s, v)
+		t.state(filepath.Join(tasks, name), &s, v)
 	}
 	return nil
 }
 
-// state counts what a thread does now.
-func (t *threads) state(dir string, state byte, v *view) {
-	switch state {
-	case 'R':
-		v.running++
-	case 'D':
-		v.waiting[measure.TargetWaitingDisk]++
-	case 'S':
-		v.asleep++
-		place := t.place(dir)
-		if place == "" {
-			v.withheld++
-		} else {
-			v.waiting[place]++
+// spend adds up what a thread has used. One that is new since the last look began in between, by
+// whatever it has used.
+func (t *threads) spend(key [2]int, s *stat, v *view) {
+	v.used[key] = s.user + s.system
+	name, since := orRest(t.spent, called(s.name), maxNames), 0.0
+	if t.used != nil {
+		since = max(v.used[key]-t.used[key], 0) * tick
+	}
+	t.spent[name] += since
+	if v.elapsed > 0 {
+		share := (v.used[key] - t.base[key]) * tick / v.elapsed
+		v.hottest = max(v.hottest, share)
+		if share >= fullThread {
+			v.full++
 		}
 	}
 }
 
-// place is where a thread waits: by the kernel's wait channel, or where that is not told by the
-// system call that it is in; empty when neither is told.
-func (t *threads) place(dir string) string {
-	text, err := readSmall(filepath.Join(dir, "wchan"), t.text[:])
-	if channel := string(bytes.TrimSpace(text)); err == nil && channel != "" && channel != "0" {
-		for _, c := range channels {
-			if strings.HasPrefix(channel, c.begins) {
-				return c.place
-			}
+// orRest is a key of a map that has room for so many, or restOfThreads.
+func orRest[V any](all map[string]V, key string, most int) string {
+	if _, known := all[key]; known || len(all) < most {
+		return key
+	}
+	return restOfThreads
+}
+
+// called is a thread's name without what only counts it, and without what could not be told apart
+// from what stands behind it in a sample's name.
+func called(name string) string {
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r == ';' || r > '~' {
+			return '_'
 		}
-		return measure.TargetWaitingOther
+		return r
+	}, name)
+	if short := strings.TrimRight(strings.TrimRight(name, "0123456789"), " #-_:/"); short != "" {
+		return short
+	}
+	return name
+}
+
+// state counts what a thread does now.
+func (t *threads) state(dir string, s *stat, v *view) {
+	place, where := "", ""
+	switch s.state {
+	case 'R':
+		v.running++
+		place = "running"
+	case 'S', 'D':
+		if place, where = t.place(dir); s.state == 'D' {
+			place = measure.TargetWaitingDisk
+		} else if v.asleep++; place == "" {
+			v.withheld++
+			return
+		}
+		v.waiting[place]++
+	default:
+		return // it has ended, or is stopped
+	}
+	kind := strings.TrimPrefix(place, measure.ThreadsWaiting)
+	fold := called(s.name) + ";" + kind + ";" + where
+	if !t.stood[fold] {
+		fold = orRest(t.stood, fold, maxFolds)
+		t.stood[fold] = true
+	}
+	v.folds[fold]++
+}
+
+// place is where a thread waits: by the kernel's wait channel, or where that is not told by the
+// system call that it is in; empty when neither is told. where are both as the kernel names them,
+// with a semicolon between.
+func (t *threads) place(dir string) (place, where string) {
+	channel, in := "", ""
+	text, err := readSmall(filepath.Join(dir, "wchan"), t.text[:])
+	if name := string(bytes.TrimSpace(text)); err == nil && name != "0" {
+		channel, _, _ = strings.Cut(name, ".") // the compiler adds ".constprop.0" and the like
 	}
 	text, err = readSmall(filepath.Join(dir, "syscall"), t.text[:])
-	if err != nil {
-		return ""
+	word, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
+	if number, isNumber := strconv.Atoi(string(word)); err == nil && isNumber == nil {
+		known := false
+		var c call
+		if c, known = calls[number]; !known {
+			c = call{"call " + string(word), measure.TargetWaitingOther}
+		}
+		in, place = c.name, c.place
 	}
-	call, _, _ := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
-	number, err := strconv.Atoi(string(call))
-	if err != nil {
-		return ""
+	if channel != "" {
+		place = measure.TargetWaitingOther
+		for _, c := range channels {
+			if strings.HasPrefix(channel, c.begins) {
+				place = c.place
+				break
+			}
+		}
 	}
-	if place, known := callPlaces[number]; known {
-		return place
-	}
-	return measure.TargetWaitingOther
+	return place, in + ";" + channel
 }

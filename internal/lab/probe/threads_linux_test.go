@@ -3,9 +3,12 @@ package probe
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // thread writes what /proc shows of a thread; ticks is the processor time that it has used.
@@ -80,6 +83,61 @@ func TestThreadsThatMayNotBeLookedAtAreSaidAndTheirUseIsTold(t *testing.T) {
 	if _, there := got["target.threads.waiting.other"]; there ||
 		!strings.Contains(strings.Join(s.NotMeasured(), "\n"), "run as the same user") {
 		t.Errorf("%v, %q", got, s.NotMeasured())
+	}
+}
+
+func TestThreadsAreFoldedByNameAndPlaceAndTheirTimeIsAddedUpByName(t *testing.T) {
+	f := newFakeProc(t)
+	f.process(process{pid: 20, parent: 1, name: "java", threads: 3, start: 5})
+	put := func(tid int, name, channel string, ticks int) {
+		f.thread(20, tid, "S", channel, "7 0x0", ticks)
+		f.write(fmt.Sprintf("20/task/%d/stat", tid), fmt.Sprintf(
+			"%d (%s) S 1 1 1 0 -1 0 0 0 0 0 %d 0 0 0 20 0 1 0 5 0 9%s\n", tid, name, ticks,
+			strings.Repeat(" 0", 28)))
+	}
+	put(21, "GC Thread#0", "futex_do_wait", 100)
+	put(22, "GC Thread#1", "futex_do_wait", 100)
+	put(23, "libuv-worker", "poll_schedule_timeout.constprop.0", 0)
+	s := New(Options{Root: f.root, PID: 20})
+	s.Sample(0)
+	put(21, "GC Thread#0", "futex_do_wait", 130)
+	put(22, "GC Thread#1", "futex_do_wait", 150)
+	put(24, "GC Thread#2", "futex_do_wait", 20) // it began in between
+	if err := os.RemoveAll(filepath.Join(f.root, "20/task/23")); err != nil {
+		t.Fatal(err)
+	}
+	s.sources[findThreads(t, s)].(*threads).next = time.Time{}
+	got := s.Sample(1).Values
+	if used := got[measure.ThreadsCPU+"GC Thread"]; used < .999 || used > 1.001 {
+		t.Errorf("the collector's threads have used %v s, want 1", used)
+	}
+	there, gone := 0.0, -1.0
+	for name, n := range got {
+		if strings.HasPrefix(name, measure.ThreadsAt+"GC Thread;futex;") {
+			there += n
+		}
+		if strings.HasPrefix(name, measure.ThreadsAt+"libuv-worker;poll;") &&
+			strings.HasSuffix(name, ";poll_schedule_timeout") {
+			gone = n
+		}
+	}
+	if there != 3 || gone != 0 {
+		t.Errorf("%v of the collector's threads wait, want 3; %v of libuv's, want 0: %v",
+			there, gone, got)
+	}
+}
+
+func TestWhatAProcessOfPostgreSQLDoesIsReadFromItsTitle(t *testing.T) {
+	for title, want := range map[string]string{
+		"postgres: shop shop 127.0.0.1(5123) SELECT\x00":          "SELECT",
+		"postgres: shop shop [local] idle in transaction\x00":     "idle in transaction",
+		"postgres: main: shop shop ::1(5) UPDATE waiting\x00\x00": "UPDATE waiting",
+		"postgres: checkpointer \x00":                             "",
+		"/usr/bin/postgres\x00-D\x00x":                            "",
+	} {
+		if got := activity([]byte(title)); got != want {
+			t.Errorf("%q does %q, want %q", title, got, want)
+		}
 	}
 }
 

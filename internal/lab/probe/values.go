@@ -101,7 +101,9 @@ var Values = []measure.SampleName{
 	measure.Gauge(measure.TargetWaitingFutex,
 		"threads that wait for a lock, a condition or for work to be handed to them"),
 	measure.Gauge(measure.TargetWaitingEvents,
-		"threads that wait for any of many events: poll, select, epoll, io_uring"),
+		"threads that wait for any of many events: epoll, io_uring"),
+	measure.Gauge(measure.TargetWaitingPoll,
+		"threads that wait for any of a few, mostly for an answer in a given time: poll, select"),
 	measure.Gauge(measure.TargetWaitingAccept, "threads that wait for a client to connect"),
 	measure.Gauge(measure.TargetWaitingSocketRead,
 		"threads that wait for what the other end of one socket sends"),
@@ -112,6 +114,12 @@ var Values = []measure.SampleName{
 	measure.Gauge(measure.TargetWaitingDisk, "threads that wait for a disk"),
 	measure.Gauge(measure.TargetWaitingFileLock, "threads that wait for a lock on a file"),
 	measure.Gauge(measure.TargetWaitingOther, "threads that wait for something else"),
+	measure.Gauge(measure.ThreadsAt+"<name>;<place>;<call>;<channel>",
+		"threads of one name that run or that wait in one place: the kind of place as above, the "+
+			"system call and the kernel's wait channel; the first 48 such, the rest as others"),
+	measure.Counter(measure.ThreadsCPU+"<name>",
+		"processor time of the threads of one name, since the first look, in ticks of 10 ms: the "+
+			"first 24 names, the rest as others"),
 	measure.Gauge(measure.TargetCoresAllowed,
 		"processors that its first process may run on (affinity, cpuset); "+
 			"of those that are offline too"),
@@ -130,6 +138,9 @@ var Values = []measure.SampleName{
 	measure.Counter(measure.Behind+"<address>/<process>",
 		"processor time of a service that the target has connections to, on the same machine, "+
 			"with all that descends from it: four at most"),
+	measure.Gauge(measure.Doing+"<address>/<process>/<activity>",
+		"processes of such a service that serve a client, by what they say they do: PostgreSQL's "+
+			"titles, twelve kinds at most"),
 	measure.Gauge(measure.TargetOutgoingCloseWait,
 		"those of them that the other side has closed and it has not"),
 	measure.Gauge(measure.TargetOutgoingTimeWait,
