@@ -93,7 +93,8 @@ func TestACompressedResponseIsRevalidated(t *testing.T) {
 		sent.Add(1)
 		fmt.Fprint(w, content)
 	})
-	i := serveClean(t, strings.Replace(cacheConfig(o, ""), "cache:", "compress: {adapt: false}, cache:", 1))
+	i := serveClean(t, strings.Replace(cacheConfig(o, ""),
+		"cache:", "compress: {adapt: false}, cache:", 1))
 	c := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	t.Cleanup(c.CloseIdleConnections)
 	for range 3 {

@@ -36,7 +36,8 @@ func TestStoredResponsesAnswerAlikeOverEveryProtocol(t *testing.T) {
 		}
 		return fmt.Sprintf("HTTP/1.1 200 OK\r\n%sContent-Length: %d\r\n\r\n%s", fields, len(body), body)
 	}))
-	serveCache(t, s.address(), cached, "").ways(t, func(t *testing.T, b *bed, p spoken, path string) {
+	g := serveCache(t, s.address(), cached, "")
+	g.ways(t, func(t *testing.T, b *bed, p spoken, path string) {
 		c := b.talk(p)
 		g := c.expect(200, body, "GET", path)
 		cacheStatus(t, g.fields, "fwd=uri-miss", "stored")
@@ -139,7 +140,8 @@ func TestStaleResponsesOverEveryProtocol(t *testing.T) {
 		}
 		return "HTTP/1.1 200 OK\r\nETag: \"1\"\r\nCache-Control: max-age=0\r\nContent-Length: 5\r\n\r\nstale"
 	}))
-	serveCache(t, s.address(), cached, "").ways(t, func(t *testing.T, b *bed, p spoken, path string) {
+	g := serveCache(t, s.address(), cached, "")
+	g.ways(t, func(t *testing.T, b *bed, p spoken, path string) {
 		c := b.talk(p)
 		c.expect(200, "stale", "GET", path)
 		g := c.expect(200, "stale", "GET", path)
@@ -170,7 +172,8 @@ func TestInterimResponsesAndTrailersOfAFetch(t *testing.T) {
 			"\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nbody\r\n0\r\nX-Sum: 1\r\n" +
 			"Content-Length: 9\r\n\r\n"
 	}))
-	serveCache(t, s.address(), cached, "").ways(t, func(t *testing.T, b *bed, p spoken, path string) {
+	g := serveCache(t, s.address(), cached, "")
+	g.ways(t, func(t *testing.T, b *bed, p spoken, path string) {
 		c := b.talk(p)
 		for _, path := range []string{path, path} {
 			g := c.expect(200, "body", "GET", path)
@@ -205,7 +208,8 @@ func TestPrivateBodiesOverEveryProtocol(t *testing.T) {
 			sc.write(body[600_000:])
 		}
 	})
-	serveCache(t, s.address(), cached, "").ways(t, func(t *testing.T, b *bed, p spoken, path string) {
+	g := serveCache(t, s.address(), cached, "")
+	g.ways(t, func(t *testing.T, b *bed, p spoken, path string) {
 		c := b.talk(p)
 		for _, me := range []string{"me", "you"} {
 			g := c.expect(200, body, "GET", path, "Cookie", me)

@@ -79,7 +79,8 @@ func TestWhatIsNotCompressedForWantOfAnEncoderIsNotKept(t *testing.T) {
 		w.Header().Set("Content-Type", "text/plain")
 		fmt.Fprint(w, content)
 	})
-	i := serveClean(t, strings.Replace(cacheConfig(o, ""), "cache:", "compress: {adapt: false}, cache:", 1))
+	i := serveClean(t, strings.Replace(cacheConfig(o, ""),
+		"cache:", "compress: {adapt: false}, cache:", 1))
 	i.encoders.SetMemory(0)
 	c := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	t.Cleanup(c.CloseIdleConnections)
@@ -116,7 +117,8 @@ func TestNoTransformOfARequestKeepsCompressionAway(t *testing.T) {
 		w.Header().Set("Content-Type", "text/plain")
 		fmt.Fprint(w, content)
 	})
-	i := serveClean(t, strings.Replace(cacheConfig(o, ""), "cache:", "compress: {adapt: false}, cache:", 1))
+	i := serveClean(t, strings.Replace(cacheConfig(o, ""),
+		"cache:", "compress: {adapt: false}, cache:", 1))
 	c := &http.Client{Transport: &http.Transport{DisableCompression: true}}
 	t.Cleanup(c.CloseIdleConnections)
 	for range 2 {

@@ -12,8 +12,8 @@ import (
 // loop notices nothing.
 func TestHazardServicesThatFlood(t *testing.T) {
 	t.Parallel()
-	// The gateway forgives some frames a second, so a slow machine has to send more of them: as many as
-	// it takes until the connection is closed, and most at the most.
+	// The gateway forgives some frames a second, so a slow machine has to send more of them: as many
+	// as it takes until the connection is closed, and most at the most.
 	const most = 10_000_000
 	endless := func(frame func(f *http2.Framer, id uint32) error) func(*http2.Framer, uint32) {
 		return func(f *http2.Framer, id uint32) {

@@ -127,8 +127,10 @@ func TestARunThatIsStoppedAsItStartsHasNoWindowWithoutLength(t *testing.T) {
 	for due, want := range map[uint64]int{0: 0, 1: 1} {
 		full := make(chan *part, 1)
 		var got []measure.Window
-		c := &collector{full: full, spare: []chan *part{make(chan *part, 1)}, queue: make([][]*part, 1), window: 10,
-			observe: func(w *measure.Window) { got = append(got, *w) }, end: func() int64 { return 0 }}
+		c := &collector{
+			full: full, spare: []chan *part{make(chan *part, 1)}, queue: make([][]*part, 1), window: 10,
+			observe: func(w *measure.Window) { got = append(got, *w) }, end: func() int64 { return 0 },
+		}
 		full <- &part{to: endOfRun, due: due}
 		close(full)
 		c.run()
