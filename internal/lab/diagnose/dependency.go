@@ -39,11 +39,11 @@ func (e *Evidence) dependencies() (all []dependency) {
 }
 
 // computes says that a dependency is what the processors are busy with: it uses most of what is in
-// use on the machine, and far more than the service itself.
+// use on the machine, and more than the service itself.
 func (e *Evidence) computes(d dependency) bool {
 	host, target := e.reserve(hostProcessor), e.reserve(targetProcessor)
 	return host != nil && target != nil && host.Share() >= host.waited() &&
-		d.used >= .5*host.Used && d.used >= 2*target.Used
+		d.used >= .5*host.Used && d.used >= 1.5*target.Used
 }
 
 // wholeThread says that a dependency uses whole processors, and no more of them beyond the line,

@@ -40,7 +40,7 @@ func TestADatabaseThatTakesTheProcessorsIsNamed(t *testing.T) {
 		t.Errorf("found %+v, and the bottleneck is %+v", f, d.First)
 	}
 	// Who uses about as much himself is where to look first.
-	d = diagnosed(t, append(busy, "at-line "+postgres+" += .55", "over "+postgres+" += .6")...)
+	d = diagnosed(t, append(busy, "at-line "+postgres+" += .4", "over "+postgres+" += .45")...)
 	if d.found("slow-dependency") != nil {
 		t.Errorf("found %v", names(d))
 	}

@@ -115,6 +115,41 @@ func TestConnectionsThatWereNotSampledInAStepAreKnownFromTheOthers(t *testing.T)
 	}
 }
 
+func TestClientsThatAreTurnedAwayMeanThatConnectionsAreBounded(t *testing.T) {
+	lines := append([]string{
+		"at-line connections 4000", "all listener.connections.time_wait = 4000",
+		"all listener.clients.time_wait = 100", "all listener.connections.established = 20",
+		"all listener.queue = 0",
+	}, stuck...)
+	d := diagnosed(t, lines...)
+	f := d.found("concurrency-limited")
+	if f == nil || !f.says("20.0 connections to clients") || d.found("client-connections-closed") != nil {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+	// One that answers each connection once is another disease.
+	d = diagnosed(t, append(lines, "at-line connections 1000")...)
+	if d.found("concurrency-limited") != nil && d.found("concurrency-limited").says("turns clients away") ||
+		d.found("client-connections-closed") == nil {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+	// Clients that close first were not turned away.
+	d = diagnosed(t, append(lines, "all listener.clients.time_wait = 4000")...)
+	if f := d.found("concurrency-limited"); f != nil && f.says("turns clients away") {
+		t.Errorf("found %+v", f)
+	}
+}
+
+// The p99 misses its objective before the few workers of a service are all busy.
+func TestFewWorkersEndMoreBeyondTheLineThanAtIt(t *testing.T) {
+	lines := append([]string{"all target.outgoing.established = 1"}, stuck...)
+	for goodput, found := range map[string]bool{"1300": true, "1700": false} {
+		d := diagnosed(t, append(lines, "over goodput "+goodput, "station 6")...)
+		if (d.found("concurrency-limited") != nil) != found {
+			t.Errorf("%s beyond the line: found %v, held back %+v", goodput, names(d), d.HeldBack)
+		}
+	}
+}
+
 func TestThreadsThatHoldThePlacesAreSeenFromOutside(t *testing.T) {
 	lines := append([]string{
 		"all target.outgoing.established = 0", "all target.threads = 9",

@@ -202,10 +202,14 @@ func judgeConcurrency(e *Evidence) *Finding {
 		return nil
 	}
 	p := e.places()
-	// Workers that each have a queue of their own miss the objectives before all of them are busy:
-	// where they are seen by their connections, more may end well beyond the line.
+	if e.turnsAway() {
+		return e.turnedAway(p)
+	}
+	// Workers that each have a queue of their own miss the objectives before all of them are busy, and
+	// so do few of them: where they are seen by their connections, or by how requests delay each
+	// other, more may end well beyond the line.
 	beyond := 1.25
-	if p.to != "" {
+	if p.to != "" || p.fitted {
 		beyond = 1.6
 	}
 	if e.Over.Goodput() > beyond*e.AtLine.Goodput() {
@@ -245,6 +249,40 @@ func judgeConcurrency(e *Evidence) *Finding {
 		f.Where = p.queue.where
 	}
 	f.Advice = e.wider(p, threads)
+	return f
+}
+
+// turnsAway says that the service closes connections before they have carried a request, while
+// processors are idle: it has no more of them. Its clients connect again and again.
+func (e *Evidence) turnsAway() bool {
+	made := e.AtLine.connections()
+	here, there := e.closers()
+	return made > 0 && e.AtLine.Goodput() < made/2 && here > 2*there && here >= 10 &&
+		e.idleProcessors() >= leastIdle
+}
+
+// turnedAway is the finding that the service has no more connections.
+func (e *Evidence) turnedAway(p *places) *Finding {
+	open := e.AtLine.Mean(measure.ListenerEstablished) - e.AtLine.Mean(measure.ListenerQueue)
+	made := e.AtLine.connections()
+	f := &Finding{
+		Claim: fmt.Sprintf("The service turns clients away: it has %s connections to clients, and "+
+			"closes most of the others before they have carried a request", number(open)),
+		Rank:       Binding,
+		Confidence: .8,
+		Evidence: []Fact{
+			{What: "connections made, at the line", Value: perSecond(made)},
+			{What: "requests that were answered", Value: perSecond(e.AtLine.Goodput())},
+			{What: "connections to clients, accepted and open", Value: number(open)},
+		},
+		Gain:     e.gain(cure{}),
+		whatever: true,
+	}
+	f.Advice = append(f.Advice, e.runtime().widens...)
+	f.Advice = append(f.Advice, Action{
+		Text: "let it have more connections: look for its bound on them, or on the descriptors of its " +
+			"process (RLIMIT_NOFILE; worker_rlimit_nofile for nginx)",
+	})
 	return f
 }
 
@@ -330,6 +368,7 @@ func (e *Evidence) goesOut(n float64) bool {
 var threadWaits = []struct{ name, does string }{
 	{measure.TargetWaitingSocketRead, "wait for an answer on a socket"},
 	{measure.TargetWaitingSocketWrite, "wait for room to send"},
+	{measure.TargetWaitingPoll, "wait for an answer in poll or select"},
 	{measure.TargetWaitingPipe, "wait for a pipe"},
 	{measure.TargetWaitingSleep, "sleep"},
 	{measure.TargetWaitingDisk, "wait for a disk"},

@@ -213,7 +213,7 @@ var networkRules = []Rule{
 			"requests, with TLS hundreds",
 		Judge: func(e *Evidence) *Finding {
 			made := e.AtLine.connections()
-			if made == 0 || e.AtLine.Goodput()/made > 10 {
+			if made == 0 || e.AtLine.Goodput()/made > 10 || e.turnsAway() {
 				return nil
 			}
 			here, there := e.closers()
