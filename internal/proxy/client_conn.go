@@ -393,6 +393,9 @@ func (c *clientConn) release() {
 	c.w.loop.ReleaseTimer(&c.timer)
 	c.w.loop.ReleaseTimer(&c.pace)
 	if c.next != nil {
+		if c.w.looked == c {
+			c.w.looked = c.prev
+		}
 		c.next.prev, c.prev.next = c.prev, c.next
 		c.next, c.prev = nil, nil
 	}

@@ -11,16 +11,36 @@ type alive struct {
 	given  int64 // bytes that had been written before the PING
 }
 
-// askSilent asks the clients of HTTP/2 that have streams and are silent whether they are there, and
-// ends those that do not say. It is part of the sweep and no timer of each connection: a timer would
-// be moved twice with each request, and a second more or less does not matter.
-func (w *Worker) askSilent(now int64) {
+// looksASweep is how many clients, and streams of theirs, are looked at in a sweep: with so many
+// nothing else waits for more than about a millisecond. Where a loop has more, a round takes some
+// sweeps.
+const looksASweep = 4096
+
+// lookAtHTTP2 packs what waits for long, asks the clients of HTTP/2 that have streams and are silent
+// whether they are there, and ends those that do not say. It is part of the sweep and no timer of
+// each connection: a timer would be moved twice with each request, and a second more or less does not
+// matter.
+func (w *Worker) lookAtHTTP2(now int64) {
+	if w.streamCounts == (streamCounts{}) {
+		return
+	}
 	var gone []*http2Conn // ending one may end others
-	for c := w.clients.next; c != &w.clients; c = c.next {
-		if c.state == clientHTTP2 && !c.http2.lives(now) {
+	packs := packsASweep
+	c := w.looked
+	for looks := looksASweep; looks > 0; looks-- {
+		if c = c.next; c == &w.clients {
+			break // the next sweep begins with the newest again
+		}
+		if c.state != clientHTTP2 {
+			continue
+		}
+		looks -= c.http2.open
+		packs = c.http2.packWaiting(now, packs)
+		if !c.http2.lives(now) {
 			gone = append(gone, c.http2)
 		}
 	}
+	w.looked = c
 	for _, h := range gone {
 		if h.c.http2 == h && h.c.state == clientHTTP2 {
 			h.fail(http2.Silent)

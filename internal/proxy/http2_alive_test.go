@@ -2,6 +2,7 @@ package proxy_test
 
 import (
 	"bytes"
+	"slices"
 	"testing"
 
 	"plimsoll/internal/http2"
@@ -155,5 +156,27 @@ func TestAClientWithoutAStreamIsNotAsked(t *testing.T) {
 	}
 	if n := asksAlive(client); n != 0 || ended(t, client) {
 		t.Errorf("an idle client was asked %d times, and ended: %v", n, ended(t, client))
+	}
+}
+
+// A loop with many clients looks at some of them in a sweep, and at all within a few.
+func TestASilentClientIsAskedHoweverManyThereAre(t *testing.T) {
+	b, client := waitsFramed(t)
+	var others []*sock
+	for range 4200 {
+		other := b.client(silence)
+		b.turn()
+		b.says(other, greeting)
+		others = append(others, other)
+	}
+	b.passes(2)
+	b.passes(2)
+	b.passes(16)
+	b.passes(2)
+	if n := asksAlive(client); n != 1 {
+		t.Errorf("a silent client behind thousands of others was asked %d times, want once", n)
+	}
+	if n := slices.IndexFunc(others, func(s *sock) bool { return s.closed }); n >= 0 {
+		t.Fatalf("the %dth of the others has been closed", n)
 	}
 }

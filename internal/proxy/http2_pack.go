@@ -7,25 +7,18 @@ const packAfter = int64(1e9)
 // packsASweep is how many exchanges are packed at a time: a thousand take about two milliseconds.
 const packsASweep = 1000
 
-// packWaiting packs exchanges of HTTP/2 clients that wait for their answer: they may be many, 128 a
-// connection. Those of HTTP/1.1 have a socket each, which costs more.
-func (w *Worker) packWaiting(now int64) {
-	left := packsASweep
-	for c := w.clients.next; c != &w.clients; c = c.next {
-		if c.state != clientHTTP2 {
-			continue
-		}
-		for d := c.http2.first; d != nil; d = d.after {
-			st := d.owner.(*http2Stream)
-			if f := st.flow; f == nil || now-f.sentAt < packAfter || !st.onlyWaits() {
-				continue
-			}
+// packWaiting packs exchanges of an HTTP/2 client that wait for their answer, left at the most: they
+// may be many, 128 a connection. Those of HTTP/1.1 have a socket each, which costs more. It returns
+// how many are left.
+func (h *http2Conn) packWaiting(now int64, left int) int {
+	for d := h.first; d != nil && left > 0; d = d.after {
+		st := d.owner.(*http2Stream)
+		if f := st.flow; f != nil && now-f.sentAt >= packAfter && st.onlyWaits() {
 			st.pack()
-			if left--; left == 0 {
-				return
-			}
+			left--
 		}
 	}
+	return left
 }
 
 // onlyWaits says that nothing is under way for the stream but an answer that is awaited.

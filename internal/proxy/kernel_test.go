@@ -231,7 +231,7 @@ func newBedWith(t *testing.T, o upstream.Options, answer exchange.RequestPolicy)
 	shard := registry.Shard(0)
 	shard.Grow(registry.Sizes())
 	shared := &proxy.Shared{}
-	shared.MaxClients.Store(1000)
+	shared.MaxClients.Store(5000)
 	w := proxy.NewWorker(loops[0], shared, shard, log)
 	shared.Workers = []*proxy.Worker{w}
 	snapshot := func(all ...*upstream.Upstream) *proxy.Snapshot {

@@ -127,12 +127,13 @@ type Worker struct {
 	quick      []byte        // where what goes to quic-go at once is put together
 	packer     packer
 
-	flows      *flow      // exchanges that can be used again
-	spare      int        // how many of them
-	leastSpare int        // how many there were at least since the last sweep
-	clients    clientConn // the list's head: all client connections of this loop
-	webSockets webSocket  // likewise: all tunnels of WebSocket
-	old        []*view    // replaced, with exchanges still on them
+	flows      *flow       // exchanges that can be used again
+	spare      int         // how many of them
+	leastSpare int         // how many there were at least since the last sweep
+	clients    clientConn  // the list's head: all client connections of this loop
+	looked     *clientConn // of them, the last that lookAtHTTP2 has looked at
+	webSockets webSocket   // likewise: all tunnels of WebSocket
+	old        []*view     // replaced, with exchanges still on them
 	retiring   []retiring
 	sweep      reactor.Timer
 	draining   bool
@@ -206,6 +207,7 @@ func NewWorker(l *reactor.Loop, shared *Shared, shard *telemetry.Shard, logger *
 		out: make([]byte, 0, 2*reactor.ScratchSize), mostHeld: cmp.Or(shared.HeldBodies, maxHeld),
 	}
 	w.clients.next, w.clients.prev = &w.clients, &w.clients
+	w.looked = &w.clients
 	w.webSockets.next, w.webSockets.prev = &w.webSockets, &w.webSockets
 	w.http3.next, w.http3.prev = &w.http3, &w.http3
 	w.lines.w, w.waiting.w = w, w
@@ -279,8 +281,7 @@ func (w *Worker) Expire(_ *reactor.Timer, now int64) {
 	}
 	if w.view != nil {
 		w.shareFull(now)
-		w.packWaiting(now)
-		w.askSilent(now)
+		w.lookAtHTTP2(now)
 	}
 	w.dropSpareFlows()
 	w.loop.DropSpareBuffers()
