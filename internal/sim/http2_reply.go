@@ -403,6 +403,7 @@ func (h *http2ServiceConn) openWindows() {
 			st.unopened -= n
 			st.receive += int64(n)
 			h.frame(frameWindow, 0, st.id, number(n))
+			st.asks().moved = h.c.s.w.kernel.Clock() // the gateway sees that it reads
 		}
 	}
 	h.openLater()
@@ -555,8 +556,11 @@ func (h *http2ServiceConn) endIfDone() {
 	}
 }
 
-// upset breaks a rule that is the connection's.
+// upset breaks a rule that is the connection's. Behind half a frame it would be that frame's content.
 func (h *http2ServiceConn) upset() {
+	if h.ends {
+		return
+	}
 	u := http2Upsets[h.rng.IntN(len(http2Upsets))]
 	h.c.s.w.trace("%s does what it may not: %s", h.c.name, u.name)
 	h.hostile, h.c.s.w.brokenHTTP2 = true, true
