@@ -41,7 +41,9 @@ type http2Link struct {
 	blockEnds  bool         // END_STREAM came with the Headers that block begins with
 	blockFault http2.Reason // why its stream is reset once it is decoded, or OK
 	blockMost  int          // bytes that a field block may have as it is encoded
-	heads      int          // requests begun in this turn
+	heads      int          // requests begun in this burst
+	bursts     int          // in the turn of that number
+	turn       uint64
 
 	trusted  bool // the peer is a target: what it sends that brings nothing has a looser budget
 	broken   bool // a write failed: the connection ends at the end of the turn
@@ -73,8 +75,10 @@ type http2Side interface {
 const (
 	streamBuckets = 16
 
-	// headsPerTurn is how many requests of one connection begin until others are served.
-	headsPerTurn = 32
+	// headsPerTurn is how many requests of one connection begin until others are served, and
+	// burstsPerTurn how often in a turn: when its bytes come, and once more when it was put off to the
+	// turn's end. What it may be read for besides, that it takes again what it is sent, brings no more.
+	headsPerTurn, burstsPerTurn = 32, 2
 )
 
 // init makes the link ready. server says that the peer is a client; early is what came already.
@@ -106,6 +110,13 @@ func (l *http2Link) readOn() {
 
 func (l *http2Link) readBurst() {
 	l.heads = 0
+	if turn := l.w.loop.Turn(); turn != l.turn {
+		l.bursts, l.turn = 0, turn
+	}
+	if l.bursts++; l.bursts > burstsPerTurn && !l.trusted {
+		l.side.later()
+		return
+	}
 	for reads := 0; !l.dead; reads++ {
 		// Of a client that is congested as the turn begins, what was read waits too: 64 KB can be
 		// thousands of requests, and their answers would be queued. In the turn in which it gets

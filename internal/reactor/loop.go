@@ -156,6 +156,9 @@ func (l *Loop) Stats() Stats {
 	return s
 }
 
+// Turn is the number of the present turn. Only the loop may ask.
+func (l *Loop) Turn() uint64 { return l.stats.Turns }
+
 // Connections is how many accepted connections the loop holds, those too that another loop has
 // accepted for it and that are still on their way. Any goroutine may ask.
 func (l *Loop) Connections() int64 { return l.conns.Load() }

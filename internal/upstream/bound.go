@@ -26,6 +26,7 @@ type bound struct {
 
 	mu    sync.Mutex
 	users atomic.Pointer[[]*Upstream] // the oldest first; written under mu
+	left  []*Upstream                 // those that were; only with invariant.Sequential
 }
 
 func newBound(limit int) *bound {
@@ -74,6 +75,9 @@ func (b *bound) leave(u *Upstream) {
 	users := slices.DeleteFunc(slices.Clone(*b.users.Load()), func(o *Upstream) bool { return o == u })
 	b.users.Store(&users)
 	b.mu.Unlock()
+	if invariant.Sequential {
+		b.left = append(b.left, u)
+	}
 	// A TLS handshake that was given up is counted off when its goroutine has ended.
 	if n := b.taken.Load(); invariant.Sequential && len(users) == 0 && n != 0 && u.options.TLS == nil {
 		panic(fmt.Sprintf("upstream: at the end %d places of %s are still taken", n, u.name))
@@ -148,7 +152,7 @@ func (l *Local) takePlace() bool {
 // what each of them keeps for itself.
 func (b *bound) check() {
 	held, limit := 0, int(b.limit.Load())
-	for _, u := range *b.users.Load() {
+	for _, u := range slices.Concat(*b.users.Load(), b.left) {
 		for _, l := range u.locals {
 			held += l.placed
 		}
