@@ -172,8 +172,8 @@ func TestLimitsOutliveReloads(t *testing.T) {
 
 func TestALeakyBucketSpacesRequestsOut(t *testing.T) {
 	service := newService(t, replying(echo))
-	// With a queue of 4 the last may be refused, when its loop's turn began before another loop's, whose
-	// request took the turn before: by its clock the queue is longer.
+	// With a queue of 4 the last may be refused, when its loop's turn began before the turn of the loop
+	// whose request came before: by its clock the queue is longer.
 	g := serve(t, rated(service.address(), `{rate: 50/s, algorithm: leaky_bucket, queue: 6, max_wait: 10s}`))
 	var clients sync.WaitGroup
 	var passed atomic.Int64
