@@ -25,7 +25,7 @@ func (generatorCommand) Run(ctx context.Context) error {
 
 // generatorFlags are where a load comes from.
 type generatorFlags struct {
-	Generator []string `sep:"none" placeholder:"USER@HOST[:PORT]" help:"Send the load from this machine, over ssh. May be repeated: the machines share the load."`
+	Generator []string `sep:"none" placeholder:"USER@HOST[:PORT]" help:"${generator}"`
 }
 
 // checkGenerators refuses addresses that ssh cannot reach, before anything is touched.

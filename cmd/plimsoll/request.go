@@ -31,7 +31,7 @@ type connectionFlags struct {
 type protocolFlags struct {
 	HTTP2   bool `name:"http2" help:"Speak HTTP/2: by ALPN with https, from the first byte with http."`
 	HTTP3   bool `name:"http3" help:"Speak HTTP/3, over QUIC; only with https."`
-	Streams int  `placeholder:"N" help:"The number of requests at once on a connection, with --http2 or --http3, if the target allows it (10)."`
+	Streams int  `placeholder:"N" help:"${streams}"`
 }
 
 // usualStreams is how many requests a connection of HTTP/2 or HTTP/3 carries at once when nobody says.

@@ -34,11 +34,11 @@ type surveyCommand struct {
 	PID            int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
 	Pprof          string        `placeholder:"URL" help:"Take profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
 	Perf           bool          `help:"Have the kernel profile the target, in any language."`
-	Inspect        string        `placeholder:"URL" help:"Take profiles through the inspector of Node.js, or of another V8."`
+	Inspect        string        `placeholder:"URL" help:"${inspect}"`
 	ProfileCommand string        `placeholder:"COMMAND" help:"Take profiles with a shell command: see the examples."`
-	ProfileHertz   float64       `placeholder:"N" help:"Samples a second that this command takes, if its file does not say so."`
+	ProfileHertz   float64       `placeholder:"N" help:"${profile_hertz}"`
 	Metrics        []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. May be given up to four times; if two pages have a value of the same name, the first page's is kept."`
-	Deep           bool          `help:"Have the kernel count the target's events too, and the time that its threads wait for a processor. This costs the target some percent of its capacity."`
+	Deep           bool          `help:"${deep}"`
 	Runs           int           `default:"5" placeholder:"N" help:"Number of runs at each rate next to the load line (${default})."`
 	Quick          bool          `help:"Take less time; the result is less certain."`
 	Out            string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`

@@ -34,7 +34,7 @@ func TestWhatASurveyPredictsStaysOnTheTerminalAndInALog(t *testing.T) {
 
 func TestSeveralMetricsPagesCanBeGiven(t *testing.T) {
 	var c commandLine
-	parser, err := kong.New(&c)
+	parser, err := kong.New(&c, longHelp)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,8 @@ import (
 
 type topCommand struct {
 	Admin    string        `default:"127.0.0.1:9900" placeholder:"HOST:PORT" help:"The gateway's admin address (${default})."`
-	Token    string        `env:"PLIMSOLL_ADMIN_TOKEN" placeholder:"TOKEN" help:"The admin address's token, if it requires one. Other users of this machine can see a flag, and not the environment."`
-	Interval time.Duration `default:"1s" placeholder:"TIME" help:"Show figures of this interval, 200ms to 30s (${default})."`
+	Token    string        `env:"PLIMSOLL_ADMIN_TOKEN" placeholder:"TOKEN" help:"${token}"`
+	Interval time.Duration `default:"1s" placeholder:"TIME" help:"${interval}"`
 	Once     bool          `help:"Print one look and end."`
 	JSON     bool          `help:"With --once: print it as JSON."`
 }

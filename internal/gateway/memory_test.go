@@ -15,15 +15,15 @@ func TestTheMemorysLimitIsTheLeastOfItsControlGroups(t *testing.T) {
 		limits map[string]string // memory.max of each
 		want   uint64
 	}{
-		"no groups":         {"", nil, math.MaxInt64},
-		"no limit":          {"0::/a/b\n", map[string]string{"a": "max\n", "a/b": "max\n"}, math.MaxInt64},
-		"its own":           {"0::/a/b\n", map[string]string{"a": "max\n", "a/b": "1000\n"}, 1000},
-		"one around it":     {"0::/a/b\n", map[string]string{"a": "500\n", "a/b": "1000\n"}, 500},
-		"the outermost":     {"0::/a/b\n", map[string]string{"": "300\n", "a": "500\n"}, 300},
-		"in a namespace":    {"0::/\n", map[string]string{"": "700\n"}, 700},
-		"of version 1":      {"4:memory:/a\n0::/\n", map[string]string{"a": "5\n", "": "700\n"}, 700},
-		"outside its own":   {"0::/../../a\n", map[string]string{"a": "900\n"}, 900},
-		"what is no number": {"0::/a\n", map[string]string{"a": "much\n"}, math.MaxInt64},
+		"no groups":       {"", nil, math.MaxInt64},
+		"no limit":        {"0::/a/b\n", map[string]string{"a": "max\n", "a/b": "max\n"}, math.MaxInt64},
+		"its own":         {"0::/a/b\n", map[string]string{"a": "max\n", "a/b": "1000\n"}, 1000},
+		"one around it":   {"0::/a/b\n", map[string]string{"a": "500\n", "a/b": "1000\n"}, 500},
+		"the outermost":   {"0::/a/b\n", map[string]string{"": "300\n", "a": "500\n"}, 300},
+		"in a namespace":  {"0::/\n", map[string]string{"": "700\n"}, 700},
+		"of version 1":    {"4:memory:/a\n0::/\n", map[string]string{"a": "5\n", "": "700\n"}, 700},
+		"outside its own": {"0::/../../a\n", map[string]string{"a": "900\n"}, 900},
+		"not a number":    {"0::/a\n", map[string]string{"a": "much\n"}, math.MaxInt64},
 		"more than there is": {"0::/a\n", map[string]string{"a": "18446744073709551615\n"},
 			math.MaxInt64},
 	} {

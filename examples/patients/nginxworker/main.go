@@ -20,7 +20,8 @@ import (
 const things = 500
 
 var page = template.Must(template.New("list").Parse(`<!doctype html><title>Chandlery</title><table>
-{{range .}}<tr class="thing"><td><a href="/things/{{.SKU}}">{{.Title}}</a><td>{{printf "%.2f" .Price}}<td>{{.Seal}}
+{{range .}}<tr class="thing"><td><a href="/things/{{.SKU}}">{{.Title}}</a>
+<td>{{printf "%.2f" .Price}}<td>{{.Seal}}
 {{end}}</table>
 `))
 
