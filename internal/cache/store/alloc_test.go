@@ -67,18 +67,20 @@ func TestMemoryAllocatedStaysWithinTheBoundUnderChurn(t *testing.T) {
 					low, high = min(low, st.Bytes), max(high, st.Bytes)
 				}
 			}
+			// When the collector runs, and how much later on a busy machine, is not the store's: what it
+			// left is given back, and garbage counts as much as is alive, which GOGC=100 allows.
+			debug.FreeOSMemory()
 			runtime.ReadMemStats(&now)
-			t.Logf("between %.3f and %.3f of the bound are held, the process has %.3f more; %+v",
+			garbage := int64(now.HeapAlloc) - int64(before.HeapAlloc)
+			more := resident() - rss + garbage
+			t.Logf("between %.3f and %.3f of the bound are held, the process has %.3f more, %.3f of it garbage; %+v",
 				float64(low)/bound, float64(high)/bound,
-				float64(resident()-rss)/bound, s.Stats())
+				float64(more)/bound, float64(garbage)/bound, s.Stats())
 			if low < bound*9/10 || high > bound*11/10 {
 				t.Errorf("held %d to %d bytes of %d", low, high, bound)
 			}
-			if more := resident() - rss; rss > 0 && more > bound*12/10 {
-				t.Errorf("the process has grown by %d bytes, and %d were allowed", more, int64(bound))
-			}
-			if heap := int64(now.HeapInuse) - int64(before.HeapInuse); heap > bound*12/10 {
-				t.Errorf("the heap has grown by %d bytes", heap)
+			if rss > 0 && more > bound*12/10 {
+				t.Errorf("the process has grown by %d bytes, and %d were allowed", more, int64(bound*12/10))
 			}
 			for _, e := range held {
 				e.Release()

@@ -64,12 +64,15 @@ func put(t testing.TB, s *store.Store, key string, seed uint64, n int, tags ...s
 	case err != nil:
 		t.Fatal(err)
 	}
-	if _, err := f.Append(body(seed, n)); err != nil {
-		f.Fail(0)
-		if errors.Is(err, store.ErrAbandoned) {
-			return false
+	piece := make([]byte, min(n, 16<<10)) // as it comes from a network
+	for from := 0; from < n; from += len(piece) {
+		if _, err := f.Append(pattern(piece[:min(len(piece), n-from)], seed, int64(from))); err != nil {
+			f.Fail(0)
+			if errors.Is(err, store.ErrAbandoned) {
+				return false
+			}
+			t.Fatal(err)
 		}
-		t.Fatal(err)
 	}
 	if err := f.Finish(); err != nil {
 		t.Fatal(err)
