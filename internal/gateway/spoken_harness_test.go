@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -178,7 +179,9 @@ func (s *sessions) tls(alpn string) *tls.Config {
 // overHTTP2 asks with a client as others use it: what GOAWAY says was not begun it sends again on
 // another connection, and nothing else. It asks with four streams at once.
 func (s *sessions) overHTTP2(l *load, keep bool) error {
-	dial := func(context.Context, string, string) (net.Conn, error) { return s.dial("h2") }
+	var opened dialed
+	defer opened.close()
+	dial := func(context.Context, string, string) (net.Conn, error) { return opened.add(s.dial("h2")) }
 	transport := &http.Transport{DialContext: dial, DialTLSContext: dial, Protocols: new(http.Protocols)}
 	defer transport.CloseIdleConnections()
 	url := "http://a/"
@@ -208,6 +211,36 @@ func (s *sessions) overHTTP2(l *load, keep bool) error {
 		all = errors.Join(all, <-failed)
 	}
 	return all
+}
+
+// dialed are the connections of a client. A transport forgets, and never closes, what it dialed for
+// a request that another connection has done.
+type dialed struct {
+	mu    sync.Mutex
+	conns []net.Conn
+	over  bool
+}
+
+func (d *dialed) add(c net.Conn, err error) (net.Conn, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err != nil:
+		return nil, err
+	case d.over:
+		c.Close()
+	}
+	d.conns = append(d.conns, c)
+	return c, nil
+}
+
+func (d *dialed) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.over = true
+	for _, c := range d.conns {
+		c.Close()
+	}
 }
 
 func askHTTP2(transport *http.Transport, url string) error {
