@@ -230,3 +230,23 @@ func TestThoseBeyondMaxWaitersGoOnTheirOwn(t *testing.T) {
 	i.expectMetrics(fmt.Sprintf(`plimsoll_cache_requests_total{reason="uri-miss",result="pass",route="/"} %d`,
 		beyond), fmt.Sprintf(`plimsoll_cache_waits_total{result="joined",route="/"} %d`, most-1))
 }
+
+// How old what is served is, and how long fetches take, is counted in buckets.
+func TestAgesAndTimesOfFetchesAreCounted(t *testing.T) {
+	t.Parallel()
+	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=1000000")
+		w.Header().Set("Age", r.URL.Path[1:])
+		io.WriteString(w, "x")
+	})
+	i := serveClean(t, cacheConfig(o, "early_refresh: false, jitter: 0%"))
+	c := i.client()
+	for _, path := range []string{"/100", "/100", "/100", "/700000"} {
+		request(t, c, "GET", i.url(path))
+	}
+	const age = `plimsoll_cache_served_age_seconds`
+	i.expectMetrics(
+		age+`_bucket{route="/",le="60"} 0`, age+`_bucket{route="/",le="300"} 3`,
+		age+`_bucket{route="/",le="604800"} 3`, age+`_bucket{route="/",le="+Inf"} 4`,
+		age+`_count{route="/"} 4`, `plimsoll_cache_fetch_seconds_count{route="/"} 2`)
+}
