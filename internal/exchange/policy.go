@@ -117,12 +117,21 @@ type Series struct {
 	Name   string   // without "plimsoll_"; "_total" at its end makes it a counter
 	Help   string   // one sentence
 	Labels []string // beyond the route
+	// Bounds are the upper bounds of a histogram's buckets, ascending; nil for every other metric.
+	Bounds []float64
 }
 
 // Metered is a policy that has metrics. Metrics runs on any goroutine, and emits values for indexes
 // of its kind's Series.
 type Metered interface {
 	Metrics(emit func(series int, value float64, labels ...string))
+}
+
+// Measured is a policy some of whose Series are histograms. For such an index it emits how many
+// values each bucket has, those above the last bound at the end, and what all of them add up to. Any
+// goroutine.
+type Measured interface {
+	Histograms(emit func(series int, counts []uint64, sum float64, labels ...string))
 }
 
 // Shown is a policy that has something to say in the admin API's status: a value that encodes as

@@ -1,8 +1,6 @@
 package gateway
 
 import (
-	"strconv"
-
 	"plimsoll/internal/policy/cache/tier"
 	"plimsoll/internal/telemetry"
 )
@@ -11,7 +9,6 @@ import (
 const (
 	seriesTierLookups = iota
 	seriesTierTimes
-	seriesTierSeconds
 	seriesTierWrites
 	seriesTierQueue
 	seriesTierLocks
@@ -25,11 +22,8 @@ const (
 var tierSeries = []telemetry.Series{
 	seriesTierLookups: {Name: "cache_redis_lookups_total",
 		Help: "Look-ups of the cache in Redis: hit, or why it was a miss.", Labels: []string{"result"}},
-	seriesTierTimes: {Name: "cache_redis_lookups_within_total",
-		Help:   "Look-ups of the cache in Redis that took at most so many seconds.",
-		Labels: []string{"seconds"}},
-	seriesTierSeconds: {Name: "cache_redis_lookup_seconds_total",
-		Help: "The time that all look-ups of the cache in Redis have taken, added up."},
+	seriesTierTimes: {Name: "cache_redis_lookup_seconds", Bounds: tier.Bounds[:],
+		Help: "Time that look-ups of the cache in Redis took."},
 	seriesTierWrites: {Name: "cache_redis_writes_total",
 		Help: "Responses that were to be written to Redis: written, or why not.", Labels: []string{"result"}},
 	seriesTierQueue: {Name: "cache_redis_queue_bytes", Help: "Responses that wait to be written to Redis."},
@@ -52,6 +46,14 @@ var tierSeries = []telemetry.Series{
 		Labels: []string{"calls", "state"}},
 }
 
+// readTierTimes reads how long look-ups took.
+func (g *Gateway) readTierTimes(emit telemetry.EmitHistogram) {
+	if m := g.view().memory; m != nil && m.Tier() != nil {
+		s := m.Tier().Stats()
+		emit(seriesTierTimes, s.Times, s.Seconds)
+	}
+}
+
 func (g *Gateway) readTier(emit telemetry.Emit) {
 	m := g.view().memory
 	if m == nil || m.Tier() == nil {
@@ -61,11 +63,6 @@ func (g *Gateway) readTier(emit telemetry.Emit) {
 	for outcome, n := range s.Lookups {
 		emit(seriesTierLookups, float64(n), tier.Outcome(outcome).Label())
 	}
-	for _, b := range s.Times {
-		emit(seriesTierTimes, float64(b.Count), strconv.FormatFloat(b.Seconds, 'g', -1, 64))
-	}
-	emit(seriesTierTimes, float64(s.Timed), "+Inf")
-	emit(seriesTierSeconds, s.Seconds)
 	for _, one := range []struct {
 		series int
 		result string

@@ -131,5 +131,6 @@ func TestAnotherInstanceServesWhatOneHasStored(t *testing.T) {
 		if n := other.lookups("hit"); n != 3 {
 			t.Errorf("%s: %d hits are counted, want 3", name, n)
 		}
+		other.expectMetrics(`plimsoll_cache_redis_lookup_seconds_bucket{le="+Inf"} 3`)
 	}
 }

@@ -57,13 +57,14 @@ func (g *Gateway) addPolicySeries() error {
 		var series []telemetry.Series
 		for _, s := range k.series {
 			labels := append([]string{"route"}, s.Labels...)
-			series = append(series, telemetry.Series{Name: s.Name, Help: s.Help, Labels: labels})
+			series = append(series, telemetry.Series{Name: s.Name, Help: s.Help, Labels: labels,
+				Bounds: s.Bounds})
 		}
 		if len(series) == 0 {
 			continue
 		}
-		if err := g.registry.AddGroup(telemetry.Group{Series: series,
-			Read: g.readPolicies(k.name)}); err != nil {
+		if err := g.registry.AddGroup(telemetry.Group{Series: series, Read: g.readPolicies(k.name),
+			ReadHistograms: g.readMeasured(k.name)}); err != nil {
 			return err
 		}
 	}
@@ -73,17 +74,35 @@ func (g *Gateway) addPolicySeries() error {
 // readPolicies reads the metrics of the policies of a kind.
 func (g *Gateway) readPolicies(kind string) func(telemetry.Emit) {
 	return func(emit telemetry.Emit) {
-		shown := 0
-		for _, p := range g.view().policies {
-			m, ok := p.is.(exchange.Metered)
-			if !ok || p.kind != kind || shown == telemetry.MaxNames {
-				continue
-			}
-			shown++
+		eachOfKind(g, kind, func(m exchange.Metered, route string) {
 			m.Metrics(func(series int, value float64, labels ...string) {
-				emit(series, value, append([]string{p.route}, labels...)...)
+				emit(series, value, append([]string{route}, labels...)...)
 			})
+		})
+	}
+}
+
+// readMeasured reads their histograms.
+func (g *Gateway) readMeasured(kind string) func(telemetry.EmitHistogram) {
+	return func(emit telemetry.EmitHistogram) {
+		eachOfKind(g, kind, func(m exchange.Measured, route string) {
+			m.Histograms(func(series int, counts []uint64, sum float64, labels ...string) {
+				emit(series, counts, sum, append([]string{route}, labels...)...)
+			})
+		})
+	}
+}
+
+// eachOfKind calls f with the policies of a kind that are of the type, as many as a scrape shows.
+func eachOfKind[T any](g *Gateway, kind string, f func(is T, route string)) {
+	shown := 0
+	for _, p := range g.view().policies {
+		is, ok := p.is.(T)
+		if !ok || p.kind != kind || shown == telemetry.MaxNames {
+			continue
 		}
+		shown++
+		f(is, p.route)
 	}
 }
 

@@ -182,7 +182,8 @@ func (g *Gateway) addSeries() error {
 	if err := g.registry.AddGroup(telemetry.Group{Series: cacheSeries, Read: g.readCache}); err != nil {
 		return err
 	}
-	if err := g.registry.AddGroup(telemetry.Group{Series: tierSeries, Read: g.readTier}); err != nil {
+	if err := g.registry.AddGroup(telemetry.Group{Series: tierSeries, Read: g.readTier,
+		ReadHistograms: g.readTierTimes}); err != nil {
 		return err
 	}
 	if err := g.registry.AddGroup(telemetry.Group{Series: lineSeries, Read: g.readLoadLine}); err != nil {

@@ -419,6 +419,27 @@ func TestAddedSeriesAreReadAtEachScrape(t *testing.T) {
 	}
 }
 
+func TestAddedHistogramsAreCumulative(t *testing.T) {
+	r := newRegistry(t, options(1))
+	counts := []uint64{3, 0, 2, 1}
+	group := telemetry.Group{
+		Series: []telemetry.Series{{Name: "age_seconds", Help: "Ages.", Labels: []string{"route"},
+			Bounds: []float64{1, 5, 60}}, {Name: "plain", Help: "P."}},
+		Read:           func(emit telemetry.Emit) { emit(1, 7) },
+		ReadHistograms: func(emit telemetry.EmitHistogram) { emit(0, counts, 99.5, "r\xff") },
+	}
+	if err := r.AddGroup(group); err != nil {
+		t.Fatal(err)
+	}
+	wantLines(t, scrape(t, r, inline), `# TYPE plimsoll_age_seconds histogram`,
+		`plimsoll_age_seconds_bucket{route="r�",le="1"} 3`,
+		`plimsoll_age_seconds_bucket{route="r�",le="5"} 3`,
+		`plimsoll_age_seconds_bucket{route="r�",le="60"} 5`,
+		`plimsoll_age_seconds_bucket{route="r�",le="+Inf"} 6`,
+		`plimsoll_age_seconds_sum{route="r�"} 99.5`, `plimsoll_age_seconds_count{route="r�"} 6`,
+		`plimsoll_plain 7`)
+}
+
 func TestAGroupIsReadOnceForEachScrape(t *testing.T) {
 	r := newRegistry(t, options(1))
 	reads := 0

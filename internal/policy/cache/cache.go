@@ -117,6 +117,7 @@ var _ interface {
 	exchange.Heir
 	exchange.Closer
 	exchange.Metered
+	exchange.Measured
 } = (*Policy)(nil)
 
 // New checks the options.

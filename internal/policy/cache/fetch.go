@@ -123,6 +123,7 @@ func (f *fetch) FetchHead(x *exchange.Exchange) {
 	f.begun = true
 	f.part.count(&f.part.fetches)
 	at := rules.Times{Sent: f.began, Received: instant(x)}
+	f.part.fetched.add(fetchBounds, at.Received.Mono-at.Sent.Mono)
 	if f.asks {
 		f.revalidated = status
 		if status == 304 {

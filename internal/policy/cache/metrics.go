@@ -10,9 +10,38 @@ import (
 // counters are what one loop counts. Its words are written by that loop alone and read by anybody.
 type counters struct {
 	fresh, second, early, coalesced, revalidated, fetches, failed, stored atomic.Uint64
-	refused, late, tooMany, invalidated, ages, shared                     atomic.Uint64
+	refused, late, tooMany, invalidated, shared                           atomic.Uint64
 
 	missed, passed, stale, notStored [rules.Reasons]atomic.Uint64
+
+	ages    spread // of what is served
+	fetched spread // how long heads of responses to fetches took
+}
+
+// spread is a histogram that one loop counts.
+type spread struct {
+	counts [maxBounds + 1]atomic.Uint64
+	micros atomic.Uint64 // of all values together
+}
+
+// maxBounds is as many as the longest list of bounds has.
+const maxBounds = 12
+
+// The upper bounds of spreads, in seconds.
+var (
+	ageBounds   = []float64{1, 5, 15, 60, 300, 900, 3600, 6 * 3600, 24 * 3600, 7 * 24 * 3600}
+	fetchBounds = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10}
+)
+
+// add counts a time in nanoseconds. Loop only.
+func (s *spread) add(bounds []float64, nanos int64) {
+	nanos = max(nanos, 0)
+	seconds, i := float64(nanos)/1e9, 0
+	for i < len(bounds) && seconds > bounds[i] {
+		i++
+	}
+	s.counts[i].Store(s.counts[i].Load() + 1)
+	s.micros.Store(s.micros.Load() + uint64(nanos/1e3))
 }
 
 // count adds one: a load and a store, since nobody else writes.
@@ -27,6 +56,7 @@ const (
 	seriesInvalidated
 	seriesAge
 	seriesSaved
+	seriesFetchTime
 )
 
 // Series are the metrics of a route's cache.
@@ -48,11 +78,35 @@ var Series = []exchange.Series{
 		Help: "Responses to fetches: stored, or why not.", Labels: []string{"result", "reason"}},
 	seriesInvalidated: {Name: "cache_invalidations_total",
 		Help: "Requests whose answer outdated what was stored: unsafe ones, and HEAD."},
-	seriesAge: {Name: "cache_served_age_seconds_total",
-		Help: "The ages of all answers from the cache, added up."},
+	seriesAge: {Name: "cache_served_age_seconds", Bounds: ageBounds,
+		Help: "How old answers from the cache are."},
 	seriesSaved: {Name: "cache_saved_total",
 		Help: "Requests that were answered without one to the upstream of their own: from what is stored, " +
 			"or by the fetch of another one."},
+	seriesFetchTime: {Name: "cache_fetch_seconds", Bounds: fetchBounds,
+		Help: "Time from the begin of a fetch until the upstream's response had begun."},
+}
+
+// Histograms implements exchange.Measured.
+func (p *Policy) Histograms(emit func(series int, counts []uint64, sum float64, labels ...string)) {
+	for _, h := range []struct {
+		series int
+		bounds []float64
+		of     func(*part) *spread
+	}{
+		{seriesAge, ageBounds, func(w *part) *spread { return &w.ages }},
+		{seriesFetchTime, fetchBounds, func(w *part) *spread { return &w.fetched }},
+	} {
+		counts, micros := make([]uint64, len(h.bounds)+1), uint64(0)
+		for i := range p.state.parts {
+			s := h.of(&p.state.parts[i])
+			for b := range counts {
+				counts[b] += s.counts[b].Load()
+			}
+			micros += s.micros.Load()
+		}
+		emit(h.series, counts, float64(micros)/1e6)
+	}
 }
 
 // Metrics implements exchange.Metered.
@@ -97,5 +151,4 @@ func (p *Policy) Metrics(emit func(series int, value float64, labels ...string))
 	emit(seriesFetches, sum(func(w *part) *atomic.Uint64 { return &w.early }), "early")
 	emit(seriesInvalidated, sum(func(w *part) *atomic.Uint64 { return &w.invalidated }))
 	emit(seriesSaved, saved)
-	emit(seriesAge, sum(func(w *part) *atomic.Uint64 { return &w.ages })/1e3)
 }

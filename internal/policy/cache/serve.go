@@ -77,7 +77,7 @@ func (p *Policy) fill(
 		rules.Fields(fields, block)
 	}
 	age := e.Meta.Age(now.Mono)
-	w.ages.Store(w.ages.Load() + uint64(max(age, 0)/1e6))
+	w.ages.add(ageBounds, age)
 	fields.Add(ageName, rules.AppendAge(x.Alloc(20)[:0], age))
 	p.addStatus(x, report)
 }

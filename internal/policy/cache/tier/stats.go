@@ -6,12 +6,12 @@ import (
 	"plimsoll/internal/redis"
 )
 
-// latencies are the upper bounds of what look-ups are counted by, nanoseconds.
-var latencies = [...]int64{250e3, 500e3, 1e6, 2.5e6, 5e6, 10e6, 25e6, 50e6, 100e6, 250e6, 1e9}
+// Bounds are the upper bounds of what look-ups are counted by, in seconds.
+var Bounds = [...]float64{0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1}
 
 type counters struct {
 	lookups [Outcomes]atomic.Int64
-	within  [len(latencies) + 1]atomic.Int64
+	within  [len(Bounds) + 1]atomic.Uint64
 	nanos   atomic.Int64
 
 	written, dropped, tooLong, useless, unmarked, writeFailed, refused atomic.Int64
@@ -21,26 +21,19 @@ type counters struct {
 }
 
 func (c *counters) time(nanos int64) {
-	i := 0
-	for i < len(latencies) && nanos > latencies[i] {
+	seconds, i := float64(nanos)/1e9, 0
+	for i < len(Bounds) && seconds > Bounds[i] {
 		i++
 	}
 	c.within[i].Add(1)
 	c.nanos.Add(nanos)
 }
 
-// Bucket is how many look-ups took at most so long.
-type Bucket struct {
-	Seconds float64
-	Count   int64
-}
-
 // Stats are what a tier has counted since it was made, and what it is doing.
 type Stats struct {
 	Lookups [Outcomes]int64
-	Times   []Bucket // cumulative; all there were in Timed
-	Timed   int64
-	Seconds float64 // of all look-ups together
+	Times   []uint64 // how many took how long, by Bounds, with those that took longer at the end
+	Seconds float64  // of all look-ups together
 
 	Written int64 // responses
 	// Responses that were not written: because the queue was full, they were too long, they are never
@@ -86,10 +79,7 @@ func (t *Tier) Stats() Stats {
 		s.Lookups[i] = c.lookups[i].Load()
 	}
 	for i := range c.within {
-		s.Timed += c.within[i].Load()
-		if i < len(latencies) {
-			s.Times = append(s.Times, Bucket{float64(latencies[i]) / 1e9, s.Timed})
-		}
+		s.Times = append(s.Times, c.within[i].Load())
 	}
 	t.queue.mu.Lock()
 	s.QueueBytes = t.queue.bytes
