@@ -30,6 +30,7 @@ type talker struct {
 	words    []word
 	messages int // that were said
 	done     bool
+	spoilt   bool // its connection has said something else in its place
 	swollen  bool // it has said a message that is too long
 	broke    bool // it has said what are not frames
 	closing  bool // it has said its close frame
@@ -252,7 +253,7 @@ func takeWord(p []byte) (first byte, payload []byte, length int) {
 
 // hear takes what has come.
 func (t *talker) hear(p []byte) error {
-	if t.gone {
+	if t.gone || t.peer.spoilt {
 		return nil
 	}
 	t.held = append(t.held, p...)
@@ -346,6 +347,7 @@ func (t *talker) hearGateway(first byte, payload []byte, masked bool) error {
 	switch {
 	case masked == t.client:
 	case first == wordFinal|wordPing && t.client && len(payload) == 8 && p.Ping > 0:
+		t.w.trace("%s is sent a ping", t.name)
 		if !t.plan.Mute && !t.mayNot() {
 			t.say(word{pong: true, opcode: wordPong}, appendWord(nil, wordFinal|wordPong, payload, t.key()))
 		}
@@ -373,6 +375,8 @@ func (t *talker) mayBeTold(code uint16, reason string) bool {
 	}
 	open := time.Duration(w.kernel.Clock() - t.began)
 	switch {
+	case client.spoilt:
+		return true
 	case code == 1009:
 		return client.swollen
 	case code == 1002:

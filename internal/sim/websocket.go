@@ -60,7 +60,7 @@ func (s *Scenario) addWebSockets(r *rand.Rand, mood float64) {
 		p.Tunnel, p.Grace = time.Minute, 20*time.Second
 	}
 	if r.IntN(2) == 0 {
-		p.Ping = between(r, 50*time.Millisecond, 2*time.Second)
+		p.Ping = time.Duration(20+r.IntN(600)) * time.Millisecond
 		if s.Quiet {
 			p.Ping = 5 * time.Second
 		}
@@ -86,6 +86,10 @@ func (s *Scenario) addWebSockets(r *rand.Rand, mood float64) {
 			s.drawHTTP2(r, &c, mood/2)
 		}
 		s.Clients = append(s.Clients, c)
+	}
+	for range r.IntN(3) {
+		what := []string{"reload", "upgrade"}[r.IntN(2)]
+		s.Acts = append(s.Acts, Act{between(r, 100*time.Millisecond, 4*time.Second), what, r.IntN(1000)})
 	}
 	share := 0.1 + 0.5*r.Float64()
 	for i := range s.Clients {
@@ -114,10 +118,13 @@ func (p *WebSocketPlan) talk(r *rand.Rand, mood float64, quiet bool) TalkPlan {
 		Messages: r.IntN(1 + r.IntN(20)), Longest: r.IntN(1 + r.IntN(1+r.IntN(80_000))),
 		Pause: between(r, 0, 100*time.Millisecond), Finale: "closes",
 	}
+	if r.IntN(2) == 0 {
+		t.Pause = time.Duration(r.IntN(int(time.Second)))
+	}
 	switch {
 	case r.IntN(5) == 0:
 		t.Finale = "ends"
-	case !quiet && r.Float64() < mood:
+	case !quiet && r.Float64() < mood+0.3:
 		t.Finale = finales[r.IntN(len(finales))]
 		t.Mute = r.IntN(4) == 0
 		if r.IntN(4) == 0 {
