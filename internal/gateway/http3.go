@@ -203,7 +203,8 @@ func (g *Gateway) putHTTP3(l *listener, p *proxy.Listener, c config.Listener) er
 }
 
 // closeHTTP3 has a listener accept no more connections of HTTP/3. Those that there are end after what
-// they are at, and the socket with the last of them.
+// they are at, and the socket with the last of them; in a drain it ends with the process, so that
+// clients that come meanwhile are refused, and need not wait until they know.
 func (g *Gateway) closeHTTP3(l *listener) {
 	e := l.quic
 	if e == nil {
@@ -214,6 +215,9 @@ func (g *Gateway) closeHTTP3(l *listener) {
 	e.Refuse()
 	for i, loop := range g.loops {
 		g.call(loop, func() { g.workers[i].LeaveHTTP3(l.acceptors[i]) })
+	}
+	if g.State() == Draining {
+		return
 	}
 	go func() {
 		e.Finish()

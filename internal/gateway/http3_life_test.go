@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -12,7 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/quicvarint"
@@ -28,6 +28,7 @@ func TestADrainTellsClientsOfHTTP3AndFinishesTheirStreams(t *testing.T) {
 	c := b.h3()
 	st := c.get("/")
 	held.next(t)
+	address := b.address(0)
 	b.stop()
 	said := controlFrames(c)
 	if f := <-said; f.kind != codec.Settings {
@@ -39,6 +40,7 @@ func TestADrainTellsClientsOfHTTP3AndFinishesTheirStreams(t *testing.T) {
 	if f := <-said; f.kind != codec.GoAway || f.id != 4 {
 		t.Errorf("the second GOAWAY is %+v", f)
 	}
+	b.expectNoMoreH3(address)
 	late := c.get("/late")
 	if code, ok := errH3(late.read()); !ok || code != uint64(codec.RequestRejected) {
 		t.Errorf("a request after GOAWAY ended with %#x", code)
@@ -53,6 +55,45 @@ func TestADrainTellsClientsOfHTTP3AndFinishesTheirStreams(t *testing.T) {
 	}
 	if err := b.drained(); err != nil || !strings.Contains(b.logged.String(), "exchanges_cut=0") {
 		t.Errorf("ended with %v\n%s", err, b.logged.String())
+	}
+}
+
+// expectNoMoreH3 checks that clients that come to an address now are told at once that they are not let
+// in.
+func (b *bed) expectNoMoreH3(address string) {
+	b.t.Helper()
+	q, err := quic.DialAddr(context.Background(), address, b.tls(), nil)
+	if err == nil {
+		q.CloseWithError(0, "")
+	}
+	e, is := errors.AsType[*quic.TransportError](err)
+	if !is || e.ErrorCode != quic.ConnectionRefused {
+		b.t.Errorf("a client that comes late gets %v", err)
+	}
+}
+
+// A gateway that drains refuses clients of HTTP/3 for as long as it lives, also where it has none.
+func TestADrainRefusesClientsOfHTTP3ToItsEnd(t *testing.T) {
+	t.Parallel()
+	held := newGate(t)
+	s := newService(t, held.script)
+	b := serveH3(t, oneUpstream(s.address()))
+	st := b.h2TLS(b.ca).ask("GET", "/")
+	held.next(t)
+	address := b.address(0)
+	b.stop()
+	eventually(t, "clients of HTTP/3 are refused", func() bool {
+		q, err := quic.DialAddr(context.Background(), address, b.tls(), nil)
+		if err == nil {
+			q.CloseWithError(0, "")
+		}
+		return err != nil
+	})
+	b.expectNoMoreH3(address)
+	held.let <- okResponse
+	st.expect(200, "ok")
+	if err := b.drained(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -165,12 +206,7 @@ func TestReloadsOfHTTP3(t *testing.T) {
 	if err := b.reload(with("")); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
-	defer cancel()
-	if q, err := quic.DialAddr(ctx, b.address(0), b.tls(), nil); err == nil {
-		q.CloseWithError(0, "")
-		t.Error("a connection was accepted after HTTP/3 was dropped")
-	}
+	b.expectNoMoreH3(port)
 	// Taken up again, while the old connection is there.
 	if err := b.reload(with(", http3: true")); err != nil {
 		t.Fatal(err)

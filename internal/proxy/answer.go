@@ -57,7 +57,7 @@ func (f *flow) sendAnswer() {
 		// The rest of the body is not received any more, whatever a policy does with the answer.
 		f.stage = stagePolicies
 	}
-	if !f.is(isFetch) { // a fetch has no client; those who wait for it are asked on their own
+	if !f.is(isFetch) && !f.successOpens() { // a fetch has no client; those who wait for it are asked on their own
 		f.route.Chain.StandIn(&f.Exchange, int(f.asked))
 	}
 	f.at = f.firstResponse()
@@ -72,6 +72,10 @@ func (f *flow) sendAnswer() {
 
 // writeAnswer writes the gateway's own answer and ends the exchange.
 func (f *flow) writeAnswer() {
+	if f.successOpens() && f.Response.Status/100 == 2 {
+		f.Answer(501, exchange.BadRequest, exchange.RefusalBody(501, exchange.BadRequest))
+		f.Exchange.Response.Fields.Add(contentTypeName, textPlain)
+	}
 	f.stage = stageStreaming
 	if !f.is(requestSent) {
 		f.skipBody()
@@ -86,6 +90,11 @@ func (f *flow) writeAnswer() {
 	}
 	f.answerPart(withHead)
 }
+
+// successOpens says that any status of success tells the client that its WebSocket is open (RFC 9110,
+// section 9.3.6; RFC 8441, section 5), where in HTTP/1.1 only 101 does. So nothing but a 101 of the
+// service may become one.
+func (f *flow) successOpens() bool { return f.WebSocket && f.version >= http20 }
 
 // bodiless says that the response has no body, whatever its head says of one.
 func (f *flow) bodiless() bool {

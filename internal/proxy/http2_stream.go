@@ -290,7 +290,11 @@ func (st *http2Stream) sent() (int64, bool) {
 // finish implements stream. Last concerns connections of another kind: this one goes on for its
 // other streams.
 func (st *http2Stream) finish(f *flow, _ bool) {
-	if !st.finished { // a tunnel that nobody has ended
+	if !st.finished { // a tunnel that the service has not ended
+		if !f.toldToClose() {
+			st.resetWith(f, http2.Cancel)
+			return
+		}
 		st.finished = true
 		if st.queue == nil && !st.h.dead {
 			st.sendData(nil, 0, 0, true, false)
@@ -301,12 +305,14 @@ func (st *http2Stream) finish(f *flow, _ bool) {
 }
 
 // reset implements stream.
-func (st *http2Stream) reset(f *flow) {
+func (st *http2Stream) reset(f *flow) { st.resetWith(f, http2.InternalError) }
+
+func (st *http2Stream) resetWith(f *flow, code http2.Code) {
 	st.free(f)
 	st.dropQueue()
 	if st.how == endedBoth && !st.h.dead {
 		st.how = ourReset
-		st.h.wrote(http2.AppendRST(st.h.room(32), st.id, http2.InternalError))
+		st.h.wrote(http2.AppendRST(st.h.room(32), st.id, code))
 	}
 	st.endSent = true
 	st.over()

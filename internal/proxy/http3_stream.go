@@ -463,7 +463,11 @@ func (st *http3Stream) Run() {
 
 // finish implements stream. Last concerns connections of another kind.
 func (st *http3Stream) finish(f *flow, _ bool) {
-	if !st.finished { // a tunnel that nobody has ended
+	if !st.finished { // a tunnel that the service has not ended
+		if !f.toldToClose() {
+			st.resetWith(f, http3.RequestCancelled)
+			return
+		}
 		st.finished = true
 		st.push(nil, nil, nil, true)
 	}
@@ -472,10 +476,12 @@ func (st *http3Stream) finish(f *flow, _ bool) {
 }
 
 // reset implements stream.
-func (st *http3Stream) reset(f *flow) {
+func (st *http3Stream) reset(f *flow) { st.resetWith(f, http3.InternalError) }
+
+func (st *http3Stream) resetWith(f *flow, code http3.Code) {
 	c := http3.RequestCancelled
 	if st.how == endedBoth {
-		st.how, c = ourReset, http3.InternalError
+		st.how, c = ourReset, code
 	}
 	st.stopSending(c)
 	st.free(f)

@@ -103,6 +103,10 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		f.badResponse()
 		return
 	}
+	if f.successOpens() && status/100 == 2 { // the service does not switch, and says so in good order
+		f.fail(502, exchange.UpstreamBad)
+		return
+	}
 	if status >= 502 && status <= 504 && f.retryStatus(status) || f.call != nil && f.retryCode() {
 		o := f.outcome()
 		f.dropUpstream()

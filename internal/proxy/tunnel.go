@@ -96,11 +96,11 @@ func (f *flow) relayDown() {
 		buf := f.w.loop.Scratch()
 		n, err := s.read(buf[scratchRoom:][:min(f.piece(), reactor.ScratchSize-scratchRoom)])
 		if err == io.EOF {
-			f.flags |= downEnded
 			if f.webSocket != nil && f.webSocket.lastWord() != nil {
 				f.endTunnel()
 				return
 			}
+			f.flags |= downEnded
 			if f.stream.send(f, nil, 0, 0, withEnd) != nil {
 				f.endTunnel()
 				return
@@ -162,6 +162,15 @@ func (f *flow) endTunnel() {
 	f.endTry(upstream.Success, f.upstreamEnd-f.sentAt)
 	f.account(exchange.Completed, reactor.Clock())
 	f.stream.finish(f, true)
+}
+
+// toldToClose says that the client has got the last close frame of a WebSocket, the service's or ours:
+// an end behind it is in order, however the service's connection ended. In HTTP/2 and HTTP/3 every
+// other end of a tunnel that is not the service's own is a reset: what was cut off must not pass for
+// whole (RFC 8441, section 5).
+func (f *flow) toldToClose() bool {
+	ws := f.webSocket
+	return ws != nil && (ws.down.closed || ws.down.frames.Closed())
 }
 
 func (s *upstreamConn) closeWrite() {

@@ -26,12 +26,12 @@ func (ws *webSocket) close(code uint16, by telemetry.Closer) error {
 		return nil
 	}
 	ws.begin(code, by)
-	if ws.heldLen > 0 || ws.up.frames.AtBoundary() {
+	if ws.up.want && (ws.heldLen > 0 || ws.up.frames.AtBoundary()) {
 		if err := ws.closeUp(); err != nil {
 			return err
 		}
 	}
-	if ws.down.frames.AtBoundary() {
+	if ws.down.want && ws.down.frames.AtBoundary() {
 		return ws.insertDown()
 	}
 	return ws.over()
@@ -41,7 +41,9 @@ func (ws *webSocket) close(code uint16, by telemetry.Closer) error {
 func (ws *webSocket) begin(code uint16, by telemetry.Closer) {
 	ws.closing, ws.wantPing = true, false
 	ws.sends, ws.why = code, by
-	ws.up.want, ws.down.want = !ws.up.frames.Closed(), !ws.down.frames.Closed()
+	// Nothing follows the end of a direction, no close frame either.
+	ws.up.want = !ws.up.frames.Closed() && !ws.f.is(bodyWhole)
+	ws.down.want = !ws.down.frames.Closed() && !ws.f.is(downEnded)
 	if ws.closer == telemetry.ByNobody {
 		ws.closer, ws.code = by, code
 	}
@@ -62,7 +64,7 @@ func (ws *webSocket) closeUp() error {
 // lastWord sends a client that has no close frame yet its one, when the tunnel ends for it.
 func (ws *webSocket) lastWord() error {
 	d := &ws.down
-	if !ws.closing || d.closed || !d.frames.AtBoundary() {
+	if !ws.closing || d.closed || !d.frames.AtBoundary() || ws.f.is(downEnded) {
 		return nil
 	}
 	d.want = true
@@ -163,7 +165,8 @@ func (ws *webSocket) lookAtSilence(now int64) error {
 	every := f.route.WebSocket.PingInterval
 	since := max(ws.heard, ws.pinged)
 	switch {
-	case f.stream.congested() || f.up.on().conn.Congested() || ws.down.frames.Closed():
+	case f.stream.congested() || f.up.on().conn.Congested() || ws.down.frames.Closed() ||
+		f.is(downEnded):
 		ws.look = now + every
 		return nil
 	case now < since+every:

@@ -58,6 +58,7 @@ type Endpoint struct {
 	running   sync.WaitGroup
 
 	handshakes       atomic.Int64
+	connections      atomic.Int64 // that were accepted and are not over
 	refused, retries atomic.Uint64
 	failed, early    atomic.Uint64
 	leaving          atomic.Bool // nobody new is let in
@@ -154,6 +155,9 @@ var (
 // handshakes are under way: from half of MaxHandshakes on, what spoofed addresses leave behind is a
 // token and no state.
 func (e *Endpoint) mustVerify(_ addr) bool {
+	if e.leaving.Load() {
+		return false // it is refused at once
+	}
 	if e.handshakes.Load() < int64(max(1, e.settings.Load().MaxHandshakes/2)) {
 		return false
 	}
@@ -196,6 +200,7 @@ func (e *Endpoint) accept() {
 		if err != nil {
 			return
 		}
+		e.connections.Add(1)
 		e.running.Go(func() { e.begin(q) })
 	}
 }
@@ -203,6 +208,7 @@ func (e *Endpoint) accept() {
 // begin waits for the end of the handshake, which a client with early data need not wait for.
 func (e *Endpoint) begin(q *quic.Conn) {
 	defer crash.Guard("on a QUIC connection")
+	defer e.connections.Add(-1)
 	a := q.Context().Value(attemptKey{}).(*attempt)
 	if q.ConnectionState().Used0RTT {
 		e.early.Add(1)
@@ -225,19 +231,21 @@ func await(q *quic.Conn, a *attempt) bool {
 	}
 }
 
-// Refuse has no new connection begin from now on.
+// Refuse has no new connection begin from now on: quic-go answers the first packet of each with
+// CONNECTION_REFUSED.
 func (e *Endpoint) Refuse() { e.leaving.Store(true) }
 
 // Finish refuses new connections, waits until those that there are have ended, and closes the
 // socket.
 //
-// Handshakes that are under way come to their end first: the client of one may have been told
-// already that it is complete.
+// Handshakes that are under way come to their end too: the client of one may have been told already
+// that it is complete. The listener closes last: without it nobody answers a first packet, and
+// clients would wait for their time-outs.
 func (e *Endpoint) Finish() {
 	e.Refuse()
 	tick := time.NewTicker(finishTick)
 	defer tick.Stop()
-	for e.handshakes.Load() > 0 {
+	for e.handshakes.Load()+e.connections.Load() > 0 {
 		<-tick.C
 	}
 	e.listener.Close()
@@ -245,8 +253,7 @@ func (e *Endpoint) Finish() {
 	e.Close()
 }
 
-// finishTick is how often Finish looks whether handshakes are under way. quic-go ends each that
-// takes too long.
+// finishTick is how often Finish looks whether anything is under way.
 const finishTick = 10 * time.Millisecond
 
 // Shortage is how many bytes the kernel gives the socket for packets that wait to be read, where

@@ -78,6 +78,9 @@ func (w *world) audit(m map[string]float64) {
 			w.violate("at rest %s is %v", name, n)
 		}
 	}
+	if n := m["plimsoll_websocket_open"]; n != 0 {
+		w.violate("at rest %v WebSockets are open", n)
+	}
 	if n := m["plimsoll_cache_fetches_in_flight"]; n != 0 {
 		w.violate("at rest %v fetches of the cache are under way", n)
 	}

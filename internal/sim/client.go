@@ -25,14 +25,16 @@ type request struct {
 	excused  int  // of these, for which a service has said that it does nothing
 	vicious  bool // a service has misbehaved over it
 	answered bool
-	status   int    // of the answer that came whole; 0 for none
-	lines    int    // of the access log
-	id       string // that the gateway has given it
-	moved    int64  // when a service last read some of its body
-	trusted  bool   // what its client claims is believed
-	framed   bool   // it is asked for in HTTP/2
-	since    int64  // when its client began to send it
-	odd      bool   // its client breaks a rule of HTTP/2 with it
+	status   int       // of the answer that came whole; 0 for none
+	lines    int       // of the access log
+	id       string    // that the gateway has given it
+	moved    int64     // when a service last read some of its body
+	trusted  bool      // what its client claims is believed
+	framed   bool      // it is asked for in HTTP/2
+	since    int64     // when its client began to send it
+	odd      bool      // its client breaks a rule of HTTP/2 with it
+	talk     *talker   // of a WebSocket, on the client's side
+	talkers  []*talker // and on that of services: one for each try
 }
 
 // malformed is in which way the request is so that it must be refused; "" for none.
@@ -102,6 +104,7 @@ type client struct {
 	started   int        // how many of the requests have been begun
 	last      bool       // an answer said that the connection ends
 	tunnel    bool
+	talk      *talker // of a WebSocket; nil else
 	echoed    int
 	sleeping  bool  // it will read on by itself
 	stuck     bool  // it will do nothing more
@@ -111,46 +114,6 @@ type client struct {
 	done      bool  // it has gone
 	moved     int64 // when anything last moved
 	idled     int64 // how long nothing had moved when the oldest of asked began, while nothing was asked
-}
-
-// spoilers are ways in which a request is malformed. One that is refused must never reach a
-// service.
-var spoilers = []struct {
-	name    string
-	refused bool
-	apply   func(raw string) string
-}{
-	{"two lengths", true, func(s string) string {
-		return insert(s, "Content-Length: 3\r\nContent-Length: 4\r\n")
-	}},
-	{"a length and chunks", true, func(s string) string {
-		return insert(s, "Content-Length: 3\r\nTransfer-Encoding: chunked\r\n")
-	}},
-	{"a bare line feed", true, func(s string) string {
-		return strings.Replace(s, "\r\n", "\n", 1)
-	}},
-	{"a space before a colon", true, func(s string) string { return insert(s, "X-A : 1\r\n") }},
-	{"an unknown coding", true, func(s string) string {
-		return insert(s, "Transfer-Encoding: gzip\r\n")
-	}},
-	{"two hosts", true, func(s string) string { return insert(s, "Host: evil.test\r\n") }},
-	{"a long head", true, func(s string) string {
-		return insert(s, "X-Long: "+strings.Repeat("x", 60_000)+"\r\n")
-	}},
-	{"claims of its own", false, func(s string) string {
-		return insert(s, "X-Forwarded-For: "+claimed+"\r\nX_Real_Ip: "+claimed+"\r\n")
-	}},
-	{"an escape above the root", true, func(s string) string {
-		return strings.Replace(s, " /", " /%2e%2e/../", 1)
-	}},
-}
-
-// claimed is the address that some clients say they come from.
-const claimed = "6.6.6.6"
-
-func insert(raw, lines string) string {
-	head, rest, _ := strings.Cut(raw, "\r\n")
-	return head + "\r\n" + lines + rest
 }
 
 func newClient(w *world, plan ClientPlan) *client {
@@ -176,7 +139,7 @@ func newClient(w *world, plan ClientPlan) *client {
 		c.out = c.render(c.out, q)
 		q.to = len(c.out)
 		q.head = bytes.Index(c.out[q.from:], []byte("\r\n\r\n")) + 4
-		if q.Upgrade { // what would follow goes through the tunnel
+		if q.Upgrade || q.WebSocket != nil { // what would follow goes through the tunnel
 			break
 		}
 	}
@@ -189,79 +152,11 @@ func newClient(w *world, plan ClientPlan) *client {
 func (c *client) newRequest(place int, p RequestPlan) *request {
 	q := &request{RequestPlan: p, token: fmt.Sprintf("c%dr%d", c.plan.Number, p.Number), by: c, place: place}
 	q.trusted = c.w.scenario.Gateway.Claims && c.plan.From == trusted
+	if p.WebSocket != nil {
+		q.talk = c.newTalker(q)
+	}
 	c.w.asked[q.token] = q
 	return q
-}
-
-// render appends a request as it is sent.
-func (c *client) render(raw []byte, q *request) []byte {
-	version := "HTTP/1.1"
-	if q.Old {
-		version = "HTTP/1.0"
-	}
-	target := q.target()
-	if q.Query {
-		target += "?page=2&next=/a/c0r0"
-	}
-	host := "Host: shop.test\r\n"
-	if q.Absolute {
-		target = "http://shop.test" + target
-		if q.Old {
-			host = ""
-		}
-	}
-	raw = fmt.Appendf(raw, "%s %s %s\r\n%s", q.Method, target, version, host)
-	switch {
-	case q.Close:
-		raw = append(raw, "Connection: close\r\n"...)
-	case q.Upgrade:
-		raw = append(raw, "Connection: upgrade\r\nUpgrade: raw-noise\r\n"...)
-	case q.Trailers:
-		raw = append(raw, "Connection: te, x-hop\r\nTE: trailers\r\n"+
-			"Trailer: X-Sum, X-Hop\r\nX-Hop: 1\r\n"...)
-	case q.Old && c.rng.IntN(2) == 0:
-		raw = append(raw, "Connection: keep-alive\r\n"...)
-	}
-	if q.Cached != nil && len(q.Cached.Fields) > 0 {
-		raw = append(raw, strings.Join(q.Cached.Fields, "\r\n")+"\r\n"...)
-	}
-	if q.Class != "" {
-		raw = fmt.Appendf(raw, "X-Class: %s\r\nx_class: P0\r\n", q.Class)
-	}
-	if q.Left != "" {
-		raw = fmt.Appendf(raw, "X-Left: %s\r\n", q.Left)
-	}
-	if q.Expect {
-		raw = append(raw, "Expect: 100-continue\r\n"...)
-	}
-	body := noiseOf(q.token + "up")
-	switch {
-	case q.Body < 0:
-		raw = append(raw, "\r\n"...)
-	case q.Chunked:
-		raw = fmt.Appendf(raw, "X-Size: %d\r\nTransfer-Encoding: chunked\r\n\r\n", q.Body)
-		for at := 0; at < q.Body; {
-			n := 1 + c.rng.IntN(q.Body-at)
-			raw = body.append(fmt.Appendf(raw, "%x\r\n", n), at, n)
-			raw = append(raw, "\r\n"...)
-			at += n
-		}
-		switch {
-		case q.Torn:
-			raw = append(raw, "zz\r\n\r\n"...)
-		case q.Trailers:
-			raw = fmt.Appendf(raw, "0\r\nX-Sum: %s\r\nX-Hop: %s\r\n\r\n", q.token, q.token)
-		default:
-			raw = append(raw, "0\r\n\r\n"...)
-		}
-	default:
-		raw = fmt.Appendf(raw, "X-Size: %d\r\nContent-Length: %d\r\n\r\n", q.Body, q.Body)
-		raw = body.append(raw, 0, q.Body)
-	}
-	if q.Spoiled > 0 {
-		raw = append(raw[:q.from], spoilers[q.Spoiled-1].apply(string(raw[q.from:]))...)
-	}
-	return raw
 }
 
 const tunnelBytes = 20_000
@@ -378,6 +273,8 @@ func (c *client) send() {
 	switch {
 	case c.http2 != nil:
 		c.http2.sendOn()
+	case c.sent == c.given && c.talk != nil && c.talk.ended:
+		c.endTalk()
 	case c.sent < c.given:
 		c.w.kernel.After(between(c.rng, 0, c.plan.Pause), c.send)
 	}
@@ -460,6 +357,12 @@ func (c *client) take(p []byte) {
 		c.http2.take(p)
 		return
 	}
+	if c.talk != nil {
+		if err := c.talk.hear(p); err != nil {
+			c.w.violate("%v", err)
+		}
+		return
+	}
 	if c.tunnel {
 		if !noiseOf(c.begun.token+"tunnel").is(c.echoed, p) {
 			c.w.violate("%s gets other bytes through its tunnel than it sent, from %d on", c.name,
@@ -522,10 +425,11 @@ func (c *client) onHead(h *messageHead) error {
 		return err
 	}
 	if status == 101 {
-		if !q.Upgrade {
+		if !q.Upgrade && q.WebSocket == nil {
 			return fmt.Errorf("101 for %s, which did not ask for it", q.token)
 		}
 		c.tunnel = true
+		c.beginTalk(q, h)
 	}
 	return nil
 }
@@ -539,6 +443,10 @@ func (c *client) onEnd(trailers map[string]string) error {
 	c.asked = c.asked[1:]
 	if err := c.isOver(trailers); err != nil {
 		return err
+	}
+	if c.talk != nil {
+		c.w.kernel.After(0, c.talk.start)
+		return nil
 	}
 	if c.tunnel {
 		c.out = append(c.out, noiseOf(q.token+"tunnel").bytes(0, tunnelBytes)...)
@@ -578,6 +486,9 @@ func (c *client) end(reset bool) {
 	var err error
 	if !reset && c.http2 == nil {
 		err = c.r.ended()
+	}
+	if c.talk != nil {
+		err = c.talk.hearEnd(reset)
 	}
 	switch {
 	case c.http2 != nil:

@@ -73,6 +73,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	}
 	s.upstream(&b, "m", mirror, g, r, change)
 	s.cacheUpstream(&b, g)
+	s.webSocketUpstream(&b, g)
 	b.WriteString("routes:\n")
 	// Services see by X-Config under which configuration a request began.
 	times := fmt.Sprintf("timeout: %v, stream_timeout: %v, tunnel_timeout: %v, "+
@@ -101,6 +102,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	fmt.Fprintf(&b, "  - {match: \"GET /read/{token}\", upstream: a, sla: P2, %s%s}\n", times,
 		g.fallback("path.token"))
 	b.WriteString(s.cacheRoute(times + s.cachedSteps(&g)))
+	b.WriteString(s.webSocketRoute(times, s.WebSockets != nil && change(0.2) && !s.Quiet))
 	fmt.Fprintf(&b, "  - {match: \"/own/{token}\", respond: {body: %q}}\n", ownBody)
 	// From a file: 160 KB of YAML take longer to read than the whole run.
 	b.WriteString("  - {match: \"/large/{token}\", respond: {file: large.txt}}\n")
@@ -211,7 +213,7 @@ func (w *world) mayGet(address, path string, n int) bool {
 
 // upstreamsOf are those that the requests for a path, and copies of them, go to.
 var upstreamsOf = map[string][]string{
-	"/a/": {"a"}, "/read/": {"a"}, "/b/": {"b"}, "/split/": {"a", "b"}, "/copy/": {"a", "m"},
+	"/ws/": {"w"}, "/a/": {"a"}, "/read/": {"a"}, "/b/": {"b"}, "/split/": {"a", "b"}, "/copy/": {"a", "m"},
 }
 
 // targets are the services that an upstream has in this configuration.

@@ -100,6 +100,7 @@ type http2Conn struct {
 	send      int64 // what it may send itself
 	theirs    int64 // the gateway's INITIAL_WINDOW_SIZE
 	greeted   bool  // the gateway's SETTINGS have come
+	connects  bool  // and offer the CONNECT that begins a WebSocket
 	block     []byte
 	blockOf   *http2Stream // whose field block is not complete
 	blockEnds bool
@@ -142,19 +143,20 @@ type http2Stream struct {
 	send     int64 // what the gateway's window allows
 	receive  int64 // what it may send
 	unopened int
-	total    int  // bytes of content that came
-	length   int  // that Content-Length says; -1 for none
-	cut      int  // bytes of the content after which the client resets it; -1 for never
-	waits    bool // for 100
-	said     bool // all of the request is in frames
-	whole    bool // and has been sent
-	final    bool // the answer's head came
-	answered bool // the answer's end came
-	given    bool // it was reset by the gateway
-	reset    bool // by the client
-	known    bool // and the gateway must know that
-	closed   bool // nothing is to come of it any more
-	odd      bool // the client has broken a rule with it
+	total    int     // bytes of content that came
+	length   int     // that Content-Length says; -1 for none
+	cut      int     // bytes of the content after which the client resets it; -1 for never
+	waits    bool    // for 100
+	said     bool    // all of the request is in frames
+	whole    bool    // and has been sent
+	final    bool    // the answer's head came
+	answered bool    // the answer's end came
+	given    bool    // it was reset by the gateway
+	reset    bool    // by the client
+	known    bool    // and the gateway must know that
+	closed   bool    // nothing is to come of it any more
+	talk     *talker // of a WebSocket; nil else
+	odd      bool    // the client has broken a rule with it
 }
 
 func newHTTP2Conn(c *client) *http2Conn {
@@ -220,6 +222,9 @@ func (h *http2Conn) close(st *http2Stream) {
 		return
 	}
 	st.closed = true
+	if st.talk != nil {
+		st.talk.gone = true
+	}
 	h.open--
 	h.ended++
 	h.c.answeredOrNot(st.q)
@@ -292,6 +297,8 @@ func (h *http2Conn) wait(g GatewayPlan) time.Duration {
 	for _, st := range h.streams {
 		switch {
 		case st.closed:
+		case st.talk != nil && st.final:
+			longest = max(longest, st.q.rest(c, g)+h.withholds(st))
 		case st.answered: // and the request is not complete: it is to be reset
 			longest = max(longest, aWhile+c.plan.Pause)
 		case !st.whole:
@@ -324,6 +331,11 @@ func (h *http2Conn) end() {
 	if c.w.scenario.Quiet && !c.w.ending && len(c.asked) > 0 && !c.holdsUp() {
 		c.w.violate("%s loses its connection although nobody misbehaves, with %s not answered",
 			c.name, c.asked[0].token)
+	}
+	for _, st := range h.streams {
+		if st.talk != nil && !st.closed {
+			st.talk.gone = true
+		}
 	}
 }
 

@@ -122,6 +122,7 @@ func (h *http2Conn) tookSettings(f *received) error {
 	h.greeted = true
 	for p := f.payload; len(p) > 0; p = p[6:] {
 		value := int64(binary.BigEndian.Uint32(p[2:]))
+		h.connects = h.connects || binary.BigEndian.Uint16(p) == 8 && value == 1
 		if binary.BigEndian.Uint16(p) != 4 {
 			continue
 		}
@@ -219,6 +220,9 @@ func (h *http2Conn) tookReset(st *http2Stream, f *received) error {
 	code := binary.BigEndian.Uint32(f.payload)
 	c.w.trace("%s: %s is reset with code %d", c.name, st.q.token, code)
 	st.given = true
+	if err := st.hearEnd(true); err != nil {
+		return err
+	}
 	honest := !st.odd && !h.hostile && st.q.Spoiled == 0 && !st.reset
 	blame := code == protocolError || code == flowError || code == frameSizeError ||
 		code == streamClosed && h.ended < 32
@@ -261,7 +265,11 @@ func (h *http2Conn) tookData(st *http2Stream, f *received) error {
 	case !st.final:
 		return errors.New("a body comes before its head")
 	}
-	if st.total += len(p); len(p) > 0 {
+	if st.total += len(p); len(p) > 0 && st.hears() {
+		if err := st.talk.hear(p); err != nil {
+			return err
+		}
+	} else if len(p) > 0 {
 		if st.bodiless() {
 			return fmt.Errorf("the answer to %s has a body", st.q.token)
 		}
@@ -362,6 +370,9 @@ func (h *http2Conn) tookHead(st *http2Stream, m *messageHead) error {
 		return err
 	}
 	st.final, st.length = true, m.number("content-length")
+	if st.talk != nil {
+		h.beginTalk(st, m)
+	}
 	switch {
 	case h.blockEnds:
 		return h.tookEnd(st, nil)
@@ -374,6 +385,9 @@ func (h *http2Conn) tookHead(st *http2Stream, m *messageHead) error {
 // tookEnd takes an answer's end.
 func (h *http2Conn) tookEnd(st *http2Stream, trailers map[string]string) error {
 	st.answered = true
+	if st.hears() {
+		return h.tookTalkEnd(st)
+	}
 	if st.length >= 0 && st.length != st.total && !st.bodiless() {
 		return fmt.Errorf("the answer to %s has %d bytes, and Content-Length is %d", st.q.token,
 			st.total, st.length)

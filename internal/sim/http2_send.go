@@ -71,7 +71,8 @@ func (h *http2Conn) composeOne() bool {
 			ready = append(ready, st)
 		}
 	}
-	begins := !h.leaving && h.next < len(c.requests) && h.open < h.plan.Streams
+	begins := !h.leaving && h.next < len(c.requests) && h.open < h.plan.Streams &&
+		(h.greeted || c.requests[h.next].WebSocket == nil) // else it may not be known that it may
 	switch {
 	case begins && (len(ready) == 0 || c.rng.IntN(2) == 0):
 		q := c.requests[h.next]
@@ -87,7 +88,10 @@ func (h *http2Conn) composeOne() bool {
 
 // mayGoOn says whether more of the stream's body can be sent, or its end.
 func (h *http2Conn) mayGoOn(st *http2Stream) bool {
-	left := max(0, st.q.Body) - st.at
+	left := st.left()
+	if st.talk != nil && left == 0 {
+		return st.talk.ended
+	}
 	if st.q.Halts && left <= st.q.Body/2 {
 		return false
 	}
@@ -108,7 +112,10 @@ func (h *http2Conn) ask(q *request) {
 	st.answer.c = c
 	h.streams = append(h.streams, st)
 	h.open++
-	ends := q.Body < 0 || q.Body == 0 && !q.Torn && !q.Trailers && c.rng.IntN(2) == 0
+	if q.WebSocket != nil {
+		h.prepareTalk(st)
+	}
+	ends := q.Body < 0 && st.talk == nil || q.Body == 0 && !q.Torn && !q.Trailers && c.rng.IntN(2) == 0
 	at := len(c.out) + 1
 	h.marks = append(h.marks, mark{at, func() {
 		if !st.closed {
@@ -164,6 +171,10 @@ func (h *http2Conn) requestFields(st *http2Stream) []hpack.HeaderField {
 	list := []hpack.HeaderField{
 		{Name: ":method", Value: q.Method}, {Name: ":scheme", Value: scheme},
 		{Name: ":authority", Value: "shop.test"}, {Name: ":path", Value: target},
+	}
+	if st.talk != nil {
+		list[0].Value = "CONNECT"
+		list = append(list, hpack.HeaderField{Name: ":protocol", Value: "websocket"})
 	}
 	add := func(name, value string) {
 		list = append(list, hpack.HeaderField{Name: name, Value: value, Sensitive: c.rng.IntN(8) == 0})
@@ -265,11 +276,11 @@ func (h *http2Conn) head(id uint32, block []byte, ends bool) {
 // goOn sends a part of a stream's body, or its end.
 func (h *http2Conn) goOn(st *http2Stream) {
 	c, q := h.c, st.q
-	left := max(0, q.Body) - st.at
+	left := st.left()
 	if q.Halts {
 		left -= q.Body / 2
 	}
-	if q.Reset == "body" && 2*left <= q.Body {
+	if q.Reset == "body" && st.talk == nil && 2*left <= q.Body {
 		h.resetStream(st)
 		return
 	}
@@ -278,7 +289,7 @@ func (h *http2Conn) goOn(st *http2Stream) {
 		return
 	}
 	n := int(min(int64(left), int64(1+c.rng.IntN(h.plan.Frame)), st.send, h.send, usualFrame))
-	content := noiseOf(q.token+"up").bytes(st.at, n)
+	content := st.content(n)
 	flags := byte(0)
 	if room := int(min(st.send, h.send, usualFrame)) - n - 1; h.plan.Padded && room >= 0 {
 		pad := c.rng.IntN(1 + min(room, 255))
@@ -286,7 +297,7 @@ func (h *http2Conn) goOn(st *http2Stream) {
 		flags = flagPadded
 	}
 	st.at += n
-	last := st.at == q.Body && !q.Torn && !q.Trailers && c.rng.IntN(4) > 0
+	last := st.left() == 0 && (st.talk == nil || st.talk.ended) && !q.Torn && !q.Trailers && c.rng.IntN(4) > 0
 	if last {
 		flags |= flagEnd
 	}
@@ -319,6 +330,9 @@ func (h *http2Conn) resetStream(st *http2Stream) {
 		return
 	}
 	st.reset, st.said = true, true
+	if st.talk != nil {
+		st.talk.gone = true
+	}
 	codes := []int{noError, cancelled, protocolError, 77}
 	h.frame(frameReset, 0, st.id, number(codes[c.rng.IntN(len(codes))]))
 	h.pingThen(func() { st.known = true })

@@ -215,6 +215,9 @@ func (h *http2Conn) misbehave() {
 	h.c.w.trace("%s does what it may not: %s", h.c.name, a.name)
 	st := h.streams[len(h.streams)-1]
 	st.odd, st.q.odd = true, true
+	if st.talk != nil {
+		st.talk.spoilt = true
+	}
 	if a.harm != ofStream {
 		h.hostile = true
 		for _, other := range h.streams {

@@ -69,10 +69,17 @@ func (c *client) wait() time.Duration {
 		// It sees no answer, so that all of what may follow one another passes in silence: parts of
 		// an answer each of which comes at its last moment, too.
 		longest := max(slowBodies, g.Head, g.Timeout+10*g.Stream, g.Tunnel)
+		for _, q := range c.asked {
+			if q.WebSocket != nil {
+				longest = max(longest, g.Timeout+q.rest(c, g))
+			}
+		}
 		if c.http2 != nil && g.Ping > 0 {
 			longest = min(longest, max(slowBodies, g.Head, 2*g.Ping+2*sweep))
 		}
 		return longest + unread + g.Idle
+	case c.talk != nil:
+		return c.begun.rest(c, g)
 	case c.tunnel:
 		return g.Tunnel + unread
 	case asked == 0 && c.sent == 0: // with a handshake before

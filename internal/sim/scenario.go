@@ -24,6 +24,8 @@ type Scenario struct {
 	// HeldBodies is how many bytes of requests' bodies a loop may hold; 0 for the usual bound.
 	HeldBodies int        `json:",omitempty"`
 	Cache      *CachePlan `json:",omitempty"` // of a route with a cache; nil for none
+	// WebSockets is how the route for them is set up; nil for none.
+	WebSockets *WebSocketPlan `json:",omitempty"`
 }
 
 // GatewayPlan are the knobs of the configuration that a run begins with. Reloads draw others.
@@ -139,6 +141,8 @@ type RequestPlan struct {
 	Halts bool   `json:",omitempty"`
 	// Of a route with a cache, what it asks for.
 	Cached *CachedPlan `json:",omitempty"`
+	// Of the route for WebSockets, who says what over it.
+	WebSocket *SocketPlan `json:",omitempty"`
 }
 
 // Act is something that the operator does.
@@ -195,6 +199,7 @@ func Draw(seed uint64) Scenario {
 	s.addHTTP2(s.stream(ofHTTP2, 0), mood)
 	s.addHTTP2Services(s.stream(ofHTTP2Services, 0), mood)
 	s.addCache(s.stream(ofCaches, 0), mood)
+	s.addWebSockets(s.stream(ofWebSockets, 0), mood)
 	// On quiet days too little room would cost requests: what is not held cannot be sent again.
 	if r := s.stream(ofMemory, 0); r.IntN(4) == 0 && !s.Quiet {
 		s.HeldBodies = 1 + r.IntN(100_000)
@@ -230,6 +235,8 @@ const (
 	ofCaches
 	ofCached
 	ofMemory
+	ofWebSockets
+	ofTalkers
 )
 
 // stream is the number-th generator for a purpose. The kernel has other ones, of the same seed.

@@ -37,6 +37,7 @@ type serviceConn struct {
 	pace     *rand.Rand
 	over     bool
 	tunnel   bool
+	talk     *talker // of a WebSocket; nil else
 }
 
 func newService(w *world, plan ServicePlan) *service {
@@ -82,6 +83,9 @@ func (s *service) admit(c *serviceConn) {
 	}
 	if s.w.scenario.Gateway.Named {
 		most *= 2
+	}
+	if s.w.scenario.WebSockets != nil {
+		most += 3 * mostSockets
 	}
 	if !s.w.replaced && len(s.open) > most {
 		s.w.violate("%s has %d connections, the pools' bounds allow %d", s.plan.Address,
@@ -132,6 +136,8 @@ func (c *serviceConn) changed() {
 		}
 		var err error
 		switch {
+		case c.talk != nil && c.tunnel:
+			err = c.talk.hear(p)
 		case c.tunnel:
 			c.Write(p)
 		case c.http2 != nil:
@@ -147,7 +153,11 @@ func (c *serviceConn) changed() {
 			return
 		}
 	}
-	if ended, _ := c.Ended(); ended && !c.resting {
+	if ended, reset := c.Ended(); ended && !c.resting {
+		if c.talk != nil && c.tunnel {
+			c.heardEnd(reset)
+			return
+		}
 		if c.tunnel {
 			c.CloseWrite()
 		}
@@ -393,7 +403,12 @@ func (c *serviceConn) cut(text []byte, end func()) (parts []part) {
 // upgrade begins a tunnel, in which it sends back what it gets.
 func (c *serviceConn) upgrade(wait time.Duration) {
 	if c.rng.Float64() < c.s.plan.Vices {
+		c.asks().vicious = true
 		c.respond(wait, 200, c.rng.IntN(1000), false)
+		return
+	}
+	if c.asks().WebSocket != nil {
+		c.beginTalk(wait)
 		return
 	}
 	answer := fmt.Sprintf("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\n"+

@@ -44,6 +44,10 @@ var simplifications = []func(*Scenario){
 	func(s *Scenario) { s.Gateway.Shifting = false },
 	func(s *Scenario) { s.Gateway.MinBodyRate = 0 },
 	func(s *Scenario) { s.Gateway.PerAddress = 0 },
+	simplerSockets(func(p *WebSocketPlan) { p.Ping = 0 }),
+	simplerSockets(func(p *WebSocketPlan) { p.Lifetime = 0 }),
+	simplerSockets(func(p *WebSocketPlan) { p.MaxMessage = 0 }),
+	simplerSockets(func(p *WebSocketPlan) { p.Max = 0 }),
 	simplerCache(func(c *CachePlan) { c.Vices = 0 }),
 	simplerCache(func(c *CachePlan) { c.Slow = 0 }),
 	simplerCache(func(c *CachePlan) { c.MaxObject = 0 }),
@@ -59,6 +63,17 @@ func simplerCache(change func(*CachePlan)) func(*Scenario) {
 			c := *s.Cache
 			change(&c)
 			s.Cache = &c
+		}
+	}
+}
+
+// simplerSockets makes the route for WebSockets simpler.
+func simplerSockets(change func(*WebSocketPlan)) func(*Scenario) {
+	return func(s *Scenario) {
+		if s.WebSockets != nil {
+			p := *s.WebSockets
+			change(&p)
+			s.WebSockets = &p
 		}
 	}
 }
@@ -138,10 +153,26 @@ var easier = []func(*RequestPlan){
 	func(q *RequestPlan) { q.Upgrade = false },
 	func(q *RequestPlan) { q.Reset, q.Halts = "", false },
 	func(q *RequestPlan) { q.Chunked = false },
+	easierSocket(func(p *SocketPlan) { p.Early = false }),
+	easierSocket(func(p *SocketPlan) { p.Client.Messages, p.Client.Finale = 0, "closes" }),
+	easierSocket(func(p *SocketPlan) { p.Service.Messages, p.Service.Finale = 0, "closes" }),
+	easierSocket(func(p *SocketPlan) { p.Client.Longest, p.Client.Pause, p.Client.Mute = 10, 0, false }),
+	easierSocket(func(p *SocketPlan) { p.Service.Longest, p.Service.Pause, p.Service.Mute = 10, 0, false }),
 	func(q *RequestPlan) { q.Body = min(q.Body, 10) },
 	func(q *RequestPlan) {
 		if q.Cached != nil {
 			q.Cached = &CachedPlan{Key: q.Cached.Key}
 		}
 	},
+}
+
+// easierSocket makes what is said over a request's WebSocket simpler.
+func easierSocket(change func(*SocketPlan)) func(*RequestPlan) {
+	return func(q *RequestPlan) {
+		if q.WebSocket != nil {
+			p := *q.WebSocket
+			change(&p)
+			q.WebSocket = &p
+		}
+	}
 }
