@@ -13,8 +13,6 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"path"
-	rtpprof "runtime/pprof"
-	"strconv"
 	"time"
 
 	"plimsoll/internal/gateway"
@@ -103,11 +101,11 @@ func New(g Gateway, address Address) http.Handler {
 	a.mux.HandleFunc("POST /api/v1/drain", a.drain)
 	a.mux.HandleFunc("GET /debug/pprof/{$}", pprof.Index)
 	a.mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	a.mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	a.mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	a.mux.HandleFunc("GET /debug/pprof/profile", timed(pprof.Profile))
+	a.mux.HandleFunc("GET /debug/pprof/trace", timed(pprof.Trace))
 	a.mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
 	a.mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
-	a.mux.HandleFunc("GET /debug/pprof/{profile}", profile)
+	a.mux.HandleFunc("GET /debug/pprof/{profile}", timed(profile))
 	return guard{address: address, next: a}
 }
 
@@ -160,17 +158,6 @@ func (a *api) refuse(w http.ResponseWriter, r *http.Request, refused *refusal) {
 	allowed := refused.header.Get("Allow")
 	w.Header().Set("Allow", allowed)
 	fail(w, http.StatusMethodNotAllowed, quoted(r.Method)+" is not for this path: use "+allowed)
-}
-
-// profile serves the runtime's profiles by name.
-func profile(w http.ResponseWriter, r *http.Request) {
-	name := r.PathValue("profile")
-	if rtpprof.Lookup(name) == nil {
-		fail(w, http.StatusNotFound,
-			"there is no profile "+strconv.Quote(name)+"; /debug/pprof/ lists those there are")
-		return
-	}
-	pprof.Handler(name).ServeHTTP(w, r)
 }
 
 // look bounds how many requests ask the loops at the same time.

@@ -15,8 +15,9 @@ import (
 // browser adds it by itself. Without one the address is on loopback, where the caller to fear is a
 // browser on this machine that shows somebody else's page. Such a page can send requests here, and
 // could read the answers if its own name were made to resolve to 127.0.0.1. So without a token the
-// Host must be one that a page cannot have chosen. Whether there is a token or not, a request that
-// changes something must not come from another site.
+// Host must be one that a page cannot have chosen. Whether there is a token or not, a page of another site
+// may only link here: it cannot read an answer, but its requests could change something, and even
+// those that read cost processor time (profiles) and places (looks at the loops).
 type guard struct {
 	address Address
 	next    http.Handler
@@ -42,8 +43,9 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 				"use its IP address, or localhost")
 		return
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead && foreign(r) {
-		fail(w, http.StatusForbidden, "a page of another site may not change anything here")
+	if foreign(r) && !follows(r) {
+		fail(w, http.StatusForbidden,
+			"a page of another site may not send requests here: open the address itself")
 		return
 	}
 	g.next.ServeHTTP(w, r)
@@ -77,6 +79,12 @@ func hostName(host string) string {
 		host = name
 	}
 	return strings.ToLower(strings.Trim(host, "[]"))
+}
+
+// follows says that a person opens this address in a browser, perhaps by a link of another site.
+func follows(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) &&
+		r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document"
 }
 
 // foreign says that a browser sent the request for a page that is not one of ours (Fetch Metadata,

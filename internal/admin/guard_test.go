@@ -195,6 +195,27 @@ func TestPagesOfOtherSitesMayNotChangeAnything(t *testing.T) {
 	}
 }
 
+// They cannot read the answers, but a profile costs processor time, and a look at the loops takes one
+// of few places.
+func TestPagesOfOtherSitesMayLinkHereAndNotMore(t *testing.T) {
+	h := admin.New(&fake{}, &fakeAddress{})
+	for _, c := range []struct {
+		headers []string
+		want    int
+	}{
+		{[]string{"Sec-Fetch-Site: same-origin", "Sec-Fetch-Mode: cors", "Sec-Fetch-Dest: empty"}, 200},
+		{[]string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"}, 200},
+		{[]string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: iframe"}, 403},
+		{[]string{"Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors", "Sec-Fetch-Dest: image"}, 403},
+		{[]string{"Sec-Fetch-Site: cross-site"}, 403},
+		{[]string{"Origin: http://evil.example"}, 403},
+	} {
+		if w := ask(h, "GET", "/api/v1/loops?over=30s", c.headers...); w.Code != c.want {
+			t.Errorf("GET with %q: %d, want %d", c.headers, w.Code, c.want)
+		}
+	}
+}
+
 func TestPathsAreExactAndMethodsToo(t *testing.T) {
 	h := admin.New(&fake{}, &fakeAddress{})
 	for _, c := range []struct {
@@ -222,6 +243,12 @@ func TestPathsAreExactAndMethodsToo(t *testing.T) {
 		{"GET", "//metrics", 404, ""},
 		{"GET", "/./metrics", 404, ""},
 		{"GET", "/api/../metrics", 404, ""},
+		{"GET", "/debug/pprof/trace?seconds=0.001", 200, ""},
+		{"GET", "/debug/pprof/profile?seconds=301", 400, ""},
+		{"GET", "/debug/pprof/profile?seconds=-5", 400, ""},
+		{"GET", "/debug/pprof/heap?seconds=1000000000", 400, ""},
+		{"GET", "/debug/pprof/trace?seconds=1e308", 400, ""},
+		{"GET", "/debug/pprof/trace?seconds=NaN", 400, ""},
 		{"GET", "/debug/pprof/nothing", 404, ""},
 		{"GET", "/debug/pprof/heap/more", 404, ""},
 		{"POST", "/api/v1/upstreams/users/targets/a/b/drain", 404, ""},

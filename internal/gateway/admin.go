@@ -36,7 +36,7 @@ const (
 	adminHeadTime   = 2 * time.Second
 	adminReadTime   = 30 * time.Second
 	adminIdleTime   = time.Minute
-	adminWriteTime  = 6 * time.Minute // so profiles are shorter
+	adminWriteTime  = 6 * time.Minute // profiles, which the handler bounds, put it off by their length
 	adminHeadBytes  = 64 << 10
 	adminCloseTime  = time.Second
 	adminRetireTime = 30 * time.Second

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"time"
 
@@ -146,7 +145,7 @@ func concurrencyOptions(c *config.Concurrency) *concurrency.Options {
 func tlsIdentity(t *config.UpstreamTLS) string {
 	sum := sha256.New()
 	for _, file := range []string{t.CA, t.Cert, t.Key} {
-		if content, err := os.ReadFile(file); err == nil {
+		if content, err := tlsio.ReadFile(file); err == nil {
 			sum.Write(content)
 		}
 	}

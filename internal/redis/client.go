@@ -34,6 +34,7 @@ type Options struct {
 	TLS                *tls.Config // nil for plain text
 	Timeout            time.Duration
 	MaxInFlight        int    // calls; 0 for 1024
+	MaxReply           int64  // bytes; 0 for 16 MB. A server that sends more is disconnected.
 	Prefix             string // of every key
 	// Failures in a row after which the server is left alone; 0 for 5.
 	Failures int
@@ -96,6 +97,9 @@ func New(o Options) (*Client, error) {
 	}
 	if o.MaxInFlight == 0 {
 		o.MaxInFlight = defaultInFlight
+	}
+	if o.MaxReply == 0 {
+		o.MaxReply = defaultReply
 	}
 	if o.Failures == 0 {
 		o.Failures = defaultFailures
@@ -172,6 +176,7 @@ func (c *Client) dial(d *dial) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: c.o.Addresses, Username: c.o.Username, Password: c.o.Password, TLSConfig: c.o.TLS,
 		ClientName: "plimsoll", Dialer: net.Dialer{Timeout: dialTime, KeepAlive: pingEvery},
+		DialCtxFn:        dialer(c.o.MaxReply),
 		ConnWriteTimeout: max(pingEvery, c.o.Timeout), ReadBufferEachConn: bufferSize,
 		WriteBufferEachConn: bufferSize,
 		DisableCache:        true, DisableRetry: true,

@@ -5,7 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"syscall"
 )
 
 // ServerOptions say how a listener speaks TLS.
@@ -134,9 +136,35 @@ func ClientConfig(o ClientOptions, host string) (*tls.Config, error) {
 // readFile reads a file by read, or from this machine's disk where that is nil.
 func readFile(name string, read func(string) ([]byte, error)) ([]byte, error) {
 	if read == nil {
-		read = os.ReadFile
+		read = ReadFile
 	}
 	return read(name)
+}
+
+// maxPEM is the largest certificate, key or bundle of authorities.
+const maxPEM = 4 << 20
+
+// ReadFile reads a file of certificates or a key from this machine's disk. What was a file when the
+// config was checked may be something else when it is read again: a pipe must not keep the reader
+// waiting, or a device fill the memory.
+func ReadFile(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file: give the path of a PEM file", name)
+	}
+	content, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
+	if err == nil && len(content) > maxPEM {
+		return nil, fmt.Errorf("%s is larger than %d bytes: give the path of a PEM file", name, maxPEM)
+	}
+	return content, err
 }
 
 func readAuthorities(file string, read func(string) ([]byte, error)) (*x509.CertPool, error) {

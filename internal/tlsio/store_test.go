@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,6 +101,28 @@ func TestUnusableFilesAreNamedInOneLineEach(t *testing.T) {
 	}
 	if _, err := tlsio.NewStore(nil); err == nil {
 		t.Error("a store without certificates")
+	}
+}
+
+func TestWhatIsNotAFileOfACertificateIsAnErrorAtOnce(t *testing.T) {
+	ca, dir := newAuthority(t), t.TempDir()
+	good := ca.issue(t, dir, "good", newECDSA(t), "a.test")
+	pipe, long := filepath.Join(dir, "pipe"), filepath.Join(dir, "long")
+	must(t, syscall.Mkfifo(pipe, 0o600))
+	must(t, os.WriteFile(long, make([]byte, 4<<20+1), 0o600))
+	for name, want := range map[string]string{pipe: "regular", dir: "regular", "/dev/zero": "regular", long: "larger"} {
+		store, err := tlsio.NewStore([]tlsio.Pair{good})
+		must(t, err)
+		must(t, os.Rename(good.Key, good.Key+".old"))
+		must(t, os.Symlink(name, good.Key))
+		if err := store.Reload(); err == nil || !strings.Contains(err.Error(), good.Key) ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("with a key that is %s: %v", name, err)
+		}
+		must(t, os.Rename(good.Key+".old", good.Key))
+		if err := store.Reload(); err != nil {
+			t.Errorf("after %s: %v", name, err)
+		}
 	}
 }
 

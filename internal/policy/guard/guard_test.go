@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -166,11 +167,14 @@ func TestAnInvalidListIsRefused(t *testing.T) {
 		p := open(t, guard.Options{File: name, MaxKeys: 2})
 		eventually(t, p, want, func(s guard.Status) bool { return strings.Contains(s.Error, want) })
 	}
-	p := open(t, guard.Options{File: t.TempDir()})
-	eventually(t, p, "a folder", func(s guard.Status) bool {
-		return strings.Contains(s.Error,
-			"is not a file")
-	})
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{t.TempDir(), pipe} {
+		p := open(t, guard.Options{File: name})
+		eventually(t, p, name, func(s guard.Status) bool { return strings.Contains(s.Error, "is not a file") })
+	}
 }
 
 func TestAListAtAURL(t *testing.T) {

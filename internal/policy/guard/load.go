@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"syscall"
 	"time"
 )
 
@@ -149,7 +150,8 @@ func (s *state) hashes(ctx context.Context, from io.Reader) ([]uint64, error) {
 }
 
 func openFile(name string) (io.ReadCloser, seen, error) {
-	f, err := os.Open(name)
+	// O_NONBLOCK keeps a pipe without a writer from holding the reader forever.
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, seen{}, err
 	}

@@ -92,6 +92,7 @@ func New(o Options) (*Tier, error) {
 	t.mark.Store(&Mark{})
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	read, write := o.Redis, o.Redis
+	read.MaxReply = max(2*t.longest(), 16<<20)
 	read.User, read.Failures, read.Reopen = "look-ups of the cache", failures, reopen
 	write.User, write.Timeout = "the cache's writing and purging", max(writeTime, o.Redis.Timeout)
 	var err error
