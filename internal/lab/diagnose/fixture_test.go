@@ -129,6 +129,10 @@ func newFixture(t *testing.T, lines ...string) *fixture {
 
 func (f *fixture) set(stage string, words []string) error {
 	step := f.steps[stage]
+	// A thread's name has spaces.
+	if i := slices.IndexFunc(words, func(w string) bool { return w == "=" || w == "+=" }); i > 1 {
+		words = append([]string{strings.Join(words[:i], " ")}, words[i:]...)
+	}
 	last := words[len(words)-1]
 	value, numeric := strconv.ParseFloat(last, 64)
 	switch {
