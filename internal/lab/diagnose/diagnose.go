@@ -114,9 +114,9 @@ func first(e *Evidence, findings []Finding) Limit {
 	return Limit{
 		What: "not the processor",
 		Why: fmt.Sprintf("at %s the service's share of the processors was %s busy, "+
-			"the machine %s: requests waited for something else",
+			"the machine %s: requests waited for something else%s",
 			rate(e.AtLine.Rate()), percent(e.busy(targetProcessor)),
-			percent(e.busy(hostProcessor))),
+			percent(e.busy(hostProcessor)), e.standWords()),
 	}
 }
 

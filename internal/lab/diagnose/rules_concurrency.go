@@ -354,7 +354,7 @@ func (e *Evidence) concurrencyFacts(p *places, threads string) []Fact {
 	if threads != "" {
 		facts = append(facts, Fact{What: "threads beyond the line", Value: threads})
 	}
-	return facts
+	return append(facts, e.standFacts()...)
 }
 
 // goesOut says that about as many requests as are inside may wait for others over connections, or
@@ -384,6 +384,12 @@ func (e *Evidence) threadsWait(n float64) string {
 				number(e.Over.Mean(measure.TargetThreads)), w.does)
 		}
 	}
+	for _, s := range e.stands() {
+		if does := s.means(); s.kind == kindOf(measure.TargetWaitingOther) && near(s.over, n, 1.5) {
+			return fmt.Sprintf("%s of its %s threads wait for %s", number(s.over),
+				number(e.Over.Mean(measure.TargetThreads)), does.what)
+		}
+	}
 	return ""
 }
 
@@ -402,6 +408,7 @@ func (e *Evidence) wider(p *places, threads string) (all []Action) {
 	}
 	if p.queue == nil {
 		all = append(all, e.runtime().widens...)
+		all = append(all, e.standAdvice()...)
 	}
 	if p.queue != nil && onlyHolds(p) || threads != "" {
 		all = append(all, Action{

@@ -118,6 +118,7 @@ func judgeCores(e *Evidence) *Finding {
 	if full >= 1 {
 		f.Confidence = .9
 	}
+	f.Evidence = append(f.Evidence, e.standFacts()...)
 	return f
 }
 

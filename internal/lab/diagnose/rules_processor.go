@@ -51,17 +51,17 @@ var processorRules = []Rule{
 		},
 	).unless("upstream-connections-not-reused", "client-connections-closed"),
 	{
-		Name:      "gc-heavy",
-		Claim:     "Garbage collection takes much of the processor time",
+		Name:  "gc-heavy",
+		Claim: "Garbage collection takes much of the processor time",
 		Needs: []string{
 			"profile:cpu|" + measure.GoGCCPU + "|" + measure.ThreadsCPU, measure.TargetCPU,
 		},
 		Threshold: "over 20 % of the target's processor time",
 		Reason: "with moderate garbage and room for it a service spends 5 to 15 % (in Go: with " +
 			"GOGC=100)",
-		Judge:     judgeCollector,
-		Blind:     blindToCollector,
-		Counters:  []Counter{othersBusy, unreached},
+		Judge:    judgeCollector,
+		Blind:    blindToCollector,
+		Counters: []Counter{othersBusy, unreached},
 	},
 	{
 		Name:      "gc-pauses",

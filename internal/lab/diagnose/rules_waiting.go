@@ -51,10 +51,11 @@ var waitingRules = []Rule{
 							rate(e.Over.Goodput()),
 					},
 				},
-				Advice: e.dependencyAdvice(),
+				Advice: append(e.dependencyAdvice(), e.standAdvice()...),
 				Gain:   e.gain(cure{}),
 			}
 			f.Evidence = append(f.Evidence, e.dependencyFacts()...)
+			f.Evidence = append(f.Evidence, e.standFacts()...)
 			if s := e.station(); s != nil {
 				f.Evidence = append(f.Evidence, Fact{
 					What: "requests that it serves at a time, from how requests delay each other",
