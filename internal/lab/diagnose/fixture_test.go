@@ -58,6 +58,7 @@ var stages = []struct {
 //	STAGE goodput RATE           so many end well in a second
 //	STAGE connections RATE       so many connections are made in a second
 //	STAGE generator REASON       the generator was the limit
+//	STAGE loops N USED           it had N loops, which used so many processors together
 //	STAGE profile KIND UNIT VALUE LEAF < CALLER < … < ROOT     a stack
 //	no line                      the survey found none
 type fixture struct {
@@ -151,6 +152,11 @@ func (f *fixture) set(stage string, words []string) error {
 		return f.stack(stage, words[1:])
 	case numeric != nil:
 		return numeric
+	case words[0] == "loops":
+		loops, err := strconv.Atoi(words[1])
+		step.Totals.Generator.Loops = loops
+		step.Totals.Generator.CPU = int64(value * float64(step.Totals.Length))
+		return err
 	case words[0] == "goodput":
 		step.Totals.Ended[measure.OK] = uint64(value * fixtureSeconds)
 	case words[0] == "connections":
