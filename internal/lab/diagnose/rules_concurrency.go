@@ -143,8 +143,11 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 			continue
 		}
 		at, open := strings.TrimPrefix(name, measure.OutgoingTo), e.fromTheLineOn(name)
+		// A lone request may do more than to hold a connection. Then what it holds it for shows in how
+		// requests delay each other.
+		as := e.station() != nil && float64(e.station().Workers) == open.most
 		if open.count < 2 || open.least < .9*open.most || e.Over.inFlight() < 2*open.most ||
-			little/open.most < mostlyFull || little/open.most > 1.3 {
+			little/open.most < mostlyFull || little/open.most > 1.3 && !as {
 			continue
 		}
 		if to == "" || open.most < n || open.most == n && at < to {
@@ -398,6 +401,12 @@ func (e *Evidence) wider(p *places, threads string) (all []Action) {
 	switch {
 	case p.queue != nil:
 		all = append(all, p.queue.place.widens)
+	case p.to != "" && p.n == 1:
+		all = append(all, Action{
+			Text: fmt.Sprintf("one request at a time asks %s: look for a lock that is held while it "+
+				"is asked (synchronized, a mutex, a queue with one worker), and hold it only around "+
+				"what has to be alone; or for a pool of one connection", p.to),
+		})
 	case p.to != "":
 		all = append(all, Action{
 			Text: fmt.Sprintf("let the pool of connections to %s be larger, as far as what "+

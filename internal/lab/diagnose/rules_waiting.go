@@ -21,6 +21,9 @@ var waitingRules = []Rule{
 		Reason: "by Little's law the requests inside divided by the time each takes is the rate: " +
 			"when more inside only take longer, what they wait for is at its limit",
 		Judge: func(e *Evidence) *Finding {
+			if _, is := e.sessionsBehind(); is && e.found() {
+				return nil // a rule of its own
+			}
 			if d, is := e.saturatedBehind(); is && e.found() {
 				return e.saturated(d)
 			}

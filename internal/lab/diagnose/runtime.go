@@ -266,51 +266,13 @@ func (e *Evidence) runtime() language {
 	}
 	l.widens, l.cores, l.holds = fill(l.widens), fill(l.cores), fill(l.holds)
 	l.collects = fill(l.collects)
-	if knob, known := serverKnobs[m.TargetServer]; known {
-		l.widens = append([]Action{knob}, l.widens...)
+	if s := programs[m.TargetServer]; s.widens.Text != "" {
+		l.widens = append([]Action{s.widens}, l.widens...)
+	}
+	if s := programs[m.TargetServer]; s.cores.Text != "" {
+		l.cores = append([]Action{s.cores}, l.cores...)
 	}
 	return l
-}
-
-// serverKnobs bound how many requests some servers let in.
-var serverKnobs = map[string]Action{
-	"nginx": {
-		Text: "nginx has worker_processes × worker_connections connections, a client and a " +
-			"connection to the service behind each being one, and limit_conn may allow fewer; " +
-			"see also what max_conns its upstream servers have",
-		Command: "worker_processes auto; events { worker_connections 4096; }",
-	},
-	"gunicorn": {
-		Text: "gunicorn's sync workers serve one request at a time each: more workers, or " +
-			"threads for requests that wait",
-		Command: "gunicorn --workers 4 --worker-class gthread --threads 16 APP",
-	},
-	"uvicorn": {
-		Text: "a function that is not async runs in a pool of 40 threads (anyio); a bound on all " +
-			"is --limit-concurrency",
-		Command: "anyio.to_thread.current_default_thread_limiter().total_tokens = 200",
-	},
-	"uwsgi": {
-		Text:    "uWSGI serves processes × threads requests at a time",
-		Command: "uwsgi --processes 4 --threads 16",
-	},
-	"waitress": {
-		Text:    "waitress serves 4 requests at a time unless told otherwise",
-		Command: "waitress-serve --threads=32 APP",
-	},
-	"puma": {Text: "Puma serves workers × threads requests at a time", Command: "puma -w 4 -t 16:16"},
-	"unicorn": {
-		Text:    "Unicorn serves one request for each worker",
-		Command: "worker_processes 16",
-	},
-	"tomcat": {
-		Text:    "Tomcat serves maxThreads requests at a time",
-		Command: `<Connector maxThreads="400" …/>`,
-	},
-	"jetty": {
-		Text:    "Jetty serves as many requests as its pool has threads",
-		Command: "jetty.threadPool.maxThreads=400",
-	},
 }
 
 // whose names the runtime, behind a claim; empty where it is not known.
@@ -324,8 +286,8 @@ func (e *Evidence) whose() string {
 // keepUpstream is how to keep connections to services behind, in the words of what serves.
 func (e *Evidence) keepUpstream() []Action {
 	m := &e.Run.Manifest.Machine
-	if keep, known := serversKeep[m.TargetServer]; known {
-		return []Action{keep}
+	if s := programs[m.TargetServer]; s.keeps.Text != "" {
+		return []Action{s.keeps}
 	}
 	if keep, known := runtimesKeep[m.TargetRuntime]; known {
 		return []Action{keep}
@@ -337,35 +299,25 @@ func (e *Evidence) keepUpstream() []Action {
 	}}
 }
 
-// serversKeep and runtimesKeep are the knobs of connections that are kept, by server and runtime.
-var (
-	serversKeep = map[string]Action{
-		"nginx": {
-			Text: "nginx speaks HTTP/1.0 to the services behind, and closes, unless it is told " +
-				"otherwise: keep as many idle connections for each worker as requests are under way",
-			Command: "upstream NAME { server ADDRESS; keepalive 128; }   # and in the location: " +
-				`proxy_http_version 1.1; proxy_set_header Connection "";`,
-		},
-	}
-	runtimesKeep = map[string]Action{
-		measure.RuntimeGo: {
-			Text: "one http.Client for all requests, with an http.Transport whose " +
-				"MaxIdleConnsPerHost is above the requests under way (2 is the default); " +
-				"bodies read to their end and closed",
-		},
-		measure.RuntimeNode: {
-			Text:    "one agent for all requests that keeps its connections",
-			Command: "new http.Agent({keepAlive: true, maxFreeSockets: 256})",
-		},
-		measure.RuntimeCPython: {
-			Text: "one session for all requests of a worker (requests.Session, httpx.Client, " +
-				"aiohttp.ClientSession), with a pool as large as requests are under way",
-			Command: "HTTPAdapter(pool_maxsize=64)",
-		},
-		measure.RuntimeJVM: {
-			Text: "one client for all requests; HttpURLConnection keeps five connections unless " +
-				"it is told otherwise",
-			Command: "java -Dhttp.maxConnections=256 …",
-		},
-	}
-)
+// runtimesKeep are the knobs of connections that are kept, by runtime.
+var runtimesKeep = map[string]Action{
+	measure.RuntimeGo: {
+		Text: "one http.Client for all requests, with an http.Transport whose " +
+			"MaxIdleConnsPerHost is above the requests under way (2 is the default); " +
+			"bodies read to their end and closed",
+	},
+	measure.RuntimeNode: {
+		Text:    "one agent for all requests that keeps its connections",
+		Command: "new http.Agent({keepAlive: true, maxFreeSockets: 256})",
+	},
+	measure.RuntimeCPython: {
+		Text: "one session for all requests of a worker (requests.Session, httpx.Client, " +
+			"aiohttp.ClientSession), with a pool as large as requests are under way",
+		Command: "HTTPAdapter(pool_maxsize=64)",
+	},
+	measure.RuntimeJVM: {
+		Text: "one client for all requests; HttpURLConnection keeps five connections unless " +
+			"it is told otherwise",
+		Command: "java -Dhttp.maxConnections=256 …",
+	},
+}
