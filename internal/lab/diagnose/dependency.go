@@ -48,11 +48,33 @@ func (e *Evidence) computes(d dependency) bool {
 
 // wholeThread says that a dependency uses whole processors, and no more of them beyond the line,
 // while there are others: it has no further thread.
+//
+// Of a store that is known to have one thread less is enough: with the generator and the kernel beside
+// it on few processors, and in the gaps between commands, it does not get all of one.
 func (e *Evidence) wholeThread(d dependency) bool {
+	if s := d.store(); s != nil && s.single && d.used >= singleBusy && d.over >= singleFull &&
+		e.idleProcessors() >= leastIdle {
+		return true
+	}
 	cores := e.AtLine.Last(measure.HostCores)
 	k := math.Floor(max(d.used, d.over) + overCore)
 	return k >= 1 && k < cores && e.idleProcessors() >= leastIdle &&
 		max(d.used, d.over) >= fullCore*k && d.used >= .7*k && d.over <= 1.35*d.used
+}
+
+const (
+	// singleBusy and singleFull are the shares of a processor that the only thread of a store uses at
+	// least, at the line and beyond it, when it is what requests wait for: a tail is long before.
+	singleBusy, singleFull = .5, .75
+)
+
+// sessionsBehind is the store whose processors are busy because each request has it begin a session.
+func (e *Evidence) sessionsBehind() (d dependency, is bool) {
+	d, is = e.saturatedBehind()
+	s := d.store()
+	return d, is && s != nil && s.session != "" && e.AtLine.Goodput() > 0 &&
+		e.AtLine.opened() >= .5*e.AtLine.Goodput() &&
+		e.AtLine.Max(measure.TargetOutgoingTimeWait)+e.AtLine.Max(measure.TargetOutgoingTimeWaitThere) > 0
 }
 
 // saturatedBehind is the dependency whose processors set the line.
@@ -89,71 +111,14 @@ func (e *Evidence) namedDependencies() string {
 	return " (" + strings.Join(words, ", ") + ")"
 }
 
-// stores are what services commonly depend on, with how to see what they do.
-var stores = []struct {
-	processes []string // how the names of their processes begin
-	port      string
-	name      string
-	busy      Action // where they compute
-	waits     Action // where they wait
-}{
-	{
-		processes: []string{"postgres"},
-		port:      ":5432",
-		name:      "PostgreSQL",
-		busy: Action{
-			Text: "see which queries take the time, and whether they read whole tables where an " +
-				"index would do (Seq Scan)",
-			Command: "psql -c 'SELECT relname, seq_scan, seq_tup_read FROM pg_stat_user_tables " +
-				"ORDER BY 3 DESC LIMIT 5'   # and: EXPLAIN (ANALYZE, BUFFERS) QUERY",
-		},
-		waits: Action{
-			Text: "see what its sessions wait for under load: a lock on a row that a transaction " +
-				"holds for long (wait_event_type Lock; hold it for less: no call to others " +
-				"between the first change and the commit), a disk (IO), or their client",
-			Command: "psql -c 'SELECT wait_event_type, wait_event, state, left(query, 60), count(*) " +
-				"FROM pg_stat_activity GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC'",
-		},
-	},
-	{
-		processes: []string{"mysqld", "mariadbd"},
-		port:      ":3306",
-		name:      "MySQL",
-		busy: Action{
-			Text:    "see which queries read far more rows than they give",
-			Command: "mysql -e 'SELECT * FROM sys.statements_with_full_table_scans LIMIT 5'",
-		},
-		waits: Action{
-			Text:    "see which transactions hold locks on rows that others wait for",
-			Command: "mysql -e 'SELECT * FROM sys.innodb_lock_waits'",
-		},
-	},
-	{
-		processes: []string{"redis-server", "valkey-server", "keydb-server"},
-		port:      ":6379",
-		name:      "Redis",
-		busy: Action{
-			Text: "one thread runs all commands, so one that looks at many keys or elements holds " +
-				"up all others (KEYS, SORT, a long LRANGE, SMEMBERS of a large set, a script): " +
-				"keep an index of what is looked for, or go through it in pieces (SCAN)",
-			Command: "redis-cli slowlog get 10; redis-cli info commandstats",
-		},
-		waits: Action{
-			Text:    "see whether it waits for its disk (appendfsync always) or blocks on purpose (BLPOP)",
-			Command: "redis-cli --latency; redis-cli info persistence",
-		},
-	},
-}
-
 // dependencyAdvice is how to see what the dependencies do that are known by their process, or by
 // the port that they usually have.
 func (e *Evidence) dependencyAdvice() (all []Action) {
 	busy, is := e.saturatedBehind()
-	for _, s := range stores {
+	for i := range stores {
+		s := &stores[i]
 		for _, d := range e.dependencies() {
-			if !slices.ContainsFunc(s.processes, func(p string) bool {
-				return strings.HasPrefix(d.process, p)
-			}) {
+			if d.store() != s {
 				continue
 			}
 			if is && d.address == busy.address {

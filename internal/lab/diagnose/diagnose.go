@@ -114,19 +114,23 @@ func first(e *Evidence, findings []Finding) Limit {
 	return Limit{
 		What: "not the processor",
 		Why: fmt.Sprintf("at %s the service's share of the processors was %s busy, "+
-			"the machine %s: requests waited for something else",
+			"the machine %s: requests waited for something else%s",
 			rate(e.AtLine.Rate()), percent(e.busy(targetProcessor)),
-			percent(e.busy(hostProcessor))),
+			percent(e.busy(hostProcessor)), e.standWords()),
 	}
 }
 
 // gives says that processors are the bottleneck.
 func (e *Evidence) gives(r *Reserve) Limit {
+	others := ""
+	if names := e.AtLine.othersNamed(); r.What == hostProcessor && e.others() >= muchTaken*r.Capacity {
+		others = fmt.Sprintf("; other processes used %s%s", number(e.others()), named(names))
+	}
 	return Limit{
 		What:  r.What,
 		Share: min(r.Share(), 1),
 		Where: e.spenders(),
-		Why: fmt.Sprintf("at %s %s of %s processors that it may use were busy",
-			rate(e.AtLine.Rate()), number(r.Used), number(r.Capacity)),
+		Why: fmt.Sprintf("at %s %s of %s processors that it may use were busy%s",
+			rate(e.AtLine.Rate()), number(r.Used), number(r.Capacity), others),
 	}
 }

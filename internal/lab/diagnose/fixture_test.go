@@ -58,6 +58,7 @@ var stages = []struct {
 //	STAGE goodput RATE           so many end well in a second
 //	STAGE connections RATE       so many connections are made in a second
 //	STAGE generator REASON       the generator was the limit
+//	STAGE loops N USED           it had N loops, which used so many processors together
 //	STAGE profile KIND UNIT VALUE LEAF < CALLER < … < ROOT     a stack
 //	no line                      the survey found none
 type fixture struct {
@@ -129,6 +130,10 @@ func newFixture(t *testing.T, lines ...string) *fixture {
 
 func (f *fixture) set(stage string, words []string) error {
 	step := f.steps[stage]
+	// A thread's name has spaces.
+	if i := slices.IndexFunc(words, func(w string) bool { return w == "=" || w == "+=" }); i > 1 {
+		words = append([]string{strings.Join(words[:i], " ")}, words[i:]...)
+	}
 	last := words[len(words)-1]
 	value, numeric := strconv.ParseFloat(last, 64)
 	switch {
@@ -147,6 +152,11 @@ func (f *fixture) set(stage string, words []string) error {
 		return f.stack(stage, words[1:])
 	case numeric != nil:
 		return numeric
+	case words[0] == "loops":
+		loops, err := strconv.Atoi(words[1])
+		step.Totals.Generator.Loops = loops
+		step.Totals.Generator.CPU = int64(value * float64(step.Totals.Length))
+		return err
 	case words[0] == "goodput":
 		step.Totals.Ended[measure.OK] = uint64(value * fixtureSeconds)
 	case words[0] == "connections":

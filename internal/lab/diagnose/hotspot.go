@@ -11,29 +11,6 @@ import (
 // disease by itself: it is shown as where the time goes. It is a finding where it is work that
 // somebody would not do for each request, or that grows with the load and not with what is asked.
 
-// wastes are kinds of work that is the same each time, or that another way of writing spares, by
-// functions of the library that do it.
-var wastes = []struct {
-	functions []string
-	what      string
-}{
-	{[]string{"regexp.Compile", "regexp.MustCompile", "regexp.compile", "regexp/syntax."},
-		"regular expressions that are compiled each time"},
-	{[]string{"text/template/parse.", "html/template.(*Template).Parse",
-		"text/template.(*Template).Parse", "html/template.(*Template).ParseFiles"},
-		"templates that are parsed each time"},
-	{[]string{"crypto/x509.ParseCertificate", "crypto/x509.(*CertPool).AppendCertsFromPEM",
-		"crypto/x509.ParsePKCS1PrivateKey", "crypto/x509.ParsePKCS8PrivateKey",
-		"crypto/tls.X509KeyPair"}, "certificates and keys that are parsed each time"},
-	{[]string{"crypto/rsa.GenerateKey", "crypto/ecdsa.GenerateKey"},
-		"keys that are made each time"},
-	{[]string{"time.LoadLocation"}, "time zones that are read each time"},
-	{[]string{"math/rand.NewSource", "math/rand.(*rngSource).Seed"},
-		"random generators that are seeded each time"},
-	{[]string{"runtime.concatstrings"}, "strings that are put together piece by piece"},
-	{[]string{"runtime.growslice"}, "slices that grow piece by piece"},
-}
-
 const (
 	// wasted is the share of a function's time that has to be one kind of waste.
 	wasted = .5
@@ -54,7 +31,7 @@ func (e *Evidence) waste(at profile.Place) string {
 			return ""
 		}
 		for _, w := range wastes {
-			if outermost(stack, w.functions) >= 0 {
+			if w.in(stack) {
 				return w.what
 			}
 		}

@@ -62,10 +62,19 @@ func (r *Rule) missing(e *Evidence) []string {
 	return all
 }
 
-// has says whether there is a sample or a profile at the line.
+// has says whether there is a sample or a profile at the line. A name that ends in a dot is that of
+// any sample that begins so.
 func (e *Evidence) has(name string) bool {
 	if kind, ok := strings.CutPrefix(name, "profile:"); ok {
 		return e.AtLine.Profile(kind) != nil
+	}
+	if strings.HasSuffix(name, ".") {
+		for sampled := range e.AtLine.last() {
+			if strings.HasPrefix(sampled, name) {
+				return true
+			}
+		}
+		return false
 	}
 	return e.AtLine.Has(name)
 }

@@ -143,8 +143,11 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 			continue
 		}
 		at, open := strings.TrimPrefix(name, measure.OutgoingTo), e.fromTheLineOn(name)
+		// A lone request may do more than to hold a connection. Then what it holds it for shows in how
+		// requests delay each other.
+		as := e.station() != nil && float64(e.station().Workers) == open.most
 		if open.count < 2 || open.least < .9*open.most || e.Over.inFlight() < 2*open.most ||
-			little/open.most < mostlyFull || little/open.most > 1.3 {
+			little/open.most < mostlyFull || little/open.most > 1.3 && !as {
 			continue
 		}
 		if to == "" || open.most < n || open.most == n && at < to {
@@ -354,7 +357,7 @@ func (e *Evidence) concurrencyFacts(p *places, threads string) []Fact {
 	if threads != "" {
 		facts = append(facts, Fact{What: "threads beyond the line", Value: threads})
 	}
-	return facts
+	return append(facts, e.standFacts()...)
 }
 
 // goesOut says that about as many requests as are inside may wait for others over connections, or
@@ -384,6 +387,12 @@ func (e *Evidence) threadsWait(n float64) string {
 				number(e.Over.Mean(measure.TargetThreads)), w.does)
 		}
 	}
+	for _, s := range e.stands() {
+		if does := s.means(); s.kind == kindOf(measure.TargetWaitingOther) && near(s.over, n, 1.5) {
+			return fmt.Sprintf("%s of its %s threads wait for %s", number(s.over),
+				number(e.Over.Mean(measure.TargetThreads)), does.what)
+		}
+	}
 	return ""
 }
 
@@ -392,6 +401,12 @@ func (e *Evidence) wider(p *places, threads string) (all []Action) {
 	switch {
 	case p.queue != nil:
 		all = append(all, p.queue.place.widens)
+	case p.to != "" && p.n == 1:
+		all = append(all, Action{
+			Text: fmt.Sprintf("one request at a time asks %s: look for a lock that is held while it "+
+				"is asked (synchronized, a mutex, a queue with one worker), and hold it only around "+
+				"what has to be alone; or for a pool of one connection", p.to),
+		})
 	case p.to != "":
 		all = append(all, Action{
 			Text: fmt.Sprintf("let the pool of connections to %s be larger, as far as what "+
@@ -402,6 +417,7 @@ func (e *Evidence) wider(p *places, threads string) (all []Action) {
 	}
 	if p.queue == nil {
 		all = append(all, e.runtime().widens...)
+		all = append(all, e.standAdvice()...)
 	}
 	if p.queue != nil && onlyHolds(p) || threads != "" {
 		all = append(all, Action{

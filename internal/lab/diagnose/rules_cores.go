@@ -51,6 +51,9 @@ const (
 	// mostlyComputing is the share of a lone request's time that has to be processor time, for the
 	// whole processors to be no coincidence.
 	mostlyComputing = .5
+	// onlyComputing is the same where little else can be what requests wait for when there are more.
+	// A lone request is one at a gentle rate, which waits for another now and then.
+	onlyComputing = .6
 )
 
 // leastIdle is how much of a processor has to be idle, at the line or beyond it, for the machine to
@@ -78,7 +81,12 @@ func judgeCores(e *Evidence) *Finding {
 	full := e.fullThreads()
 	k := max(full, math.Round(used))
 	computing := e.computing()
-	whole := used >= fullCore*k && used <= k+overCore && over <= line*1.35
+	// A tail that the objectives bound is too long well before the processors are full.
+	rises := 1.35
+	if computing >= onlyComputing {
+		rises = 1.6
+	}
+	whole := used >= fullCore*k && used <= k+overCore && over <= line*rises
 	idle := cores - used
 	if k < 1 || k > math.Floor(cores)-1 || idle < .5 ||
 		full < 1 && !(whole && computing >= mostlyComputing) {
@@ -118,6 +126,7 @@ func judgeCores(e *Evidence) *Finding {
 	if full >= 1 {
 		f.Confidence = .9
 	}
+	f.Evidence = append(f.Evidence, e.standFacts()...)
 	return f
 }
 

@@ -35,6 +35,18 @@ var growthRules = []Rule{
 				return fmt.Sprintf("%s at its beginning, %s at its end", g.say(all[0]),
 					g.say(all[len(all)-1])), grown < g.request*e.After.served()/3
 			},
+		}, {
+			"the heap may grow so far before what is old is collected",
+			func(e *Evidence) (string, bool) {
+				g := e.growth()
+				memory, of := e.memory()
+				if g == nil || g.name != measure.TargetRSS || memory == 0 || !e.growsFirst() {
+					return "", false
+				}
+				return fmt.Sprintf("%s, where%s may take a quarter of %s (%s) unless it is told "+
+					"otherwise: see what is alive after a full collection", g.say(g.after),
+					e.whose(), size(memory), of), g.after < memory/4
+			},
 		}},
 		Unless: []string{"goroutine-leak"},
 		Verify: "survey again after the change: at the end there should be as much as at the " +
@@ -94,6 +106,13 @@ func (e *Evidence) growth() *grown {
 		}
 	}
 	return e.memoryGrown(served)
+}
+
+// growsFirst says that the target's runtime takes more memory as long as it may, and looks at what is
+// old only when that is full.
+func (e *Evidence) growsFirst() bool {
+	r := e.Run.Manifest.Machine.TargetRuntime
+	return r == measure.RuntimeJVM || r == measure.RuntimeDotNet
 }
 
 // served is how many requests ended while the step was judged.

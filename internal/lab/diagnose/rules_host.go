@@ -10,6 +10,34 @@ import (
 // on the service.
 var hostRules = []Rule{
 	{
+		Name:  "processors-taken",
+		Claim: "Other processes took the machine's processors",
+		Threshold: "steps near the line are INVALID, there is no line, and others used a quarter of " +
+			"the processors while 80 % were in use, and the generator's loops less than 80 % of theirs",
+		Reason: "a generator that is late since others run is not what limits, and neither is the " +
+			"service: what the kernel does for the network is less than that",
+		Judge: judgeTaken,
+		Counters: []Counter{{
+			"the service's own processors were busy too",
+			func(e *Evidence) (string, bool) {
+				share := e.busy(targetProcessor)
+				return percent(share), share >= saturated
+			},
+		}},
+		Advice: []Action{
+			{
+				Text: "end what else runs, or survey when it is quiet; see what it is, and what is " +
+					"started again and again",
+				Command: "top -b -n 1 -o %CPU | head -20",
+			},
+			{
+				Text:    "or run the generator on a machine that has processors to spare",
+				Command: "plimsoll survey TARGET --slo OBJECTIVES --generator USER@HOST",
+			},
+		},
+		Verify: "survey again: no step should be INVALID",
+	},
+	{
 		Name:      "generator-limit",
 		Claim:     "The generator was the limit, and not the service",
 		Threshold: "steps near the line are INVALID, and there is no line",
@@ -18,14 +46,8 @@ var hostRules = []Rule{
 			if e.Run.Result == nil || e.Run.Result.Line.Found {
 				return nil
 			}
-			worst, n := "", 0
-			for i := range e.Run.Steps {
-				if s := &e.Run.Steps[i]; s.Totals.Generator.Invalid != "" &&
-					s.Plan.Rate > .9*e.Line {
-					worst, n = s.Totals.Generator.Invalid, n+1
-				}
-			}
-			if n == 0 {
+			steps := e.outpaced()
+			if len(steps) == 0 {
 				return nil
 			}
 			return &Finding{
@@ -34,8 +56,9 @@ var hostRules = []Rule{
 				Rank:       Reach,
 				Confidence: .95,
 				Evidence: []Fact{{
-					What:  "steps in which the generator was the limit",
-					Value: fmt.Sprintf("%d, such as: %s", n, worst),
+					What: "steps in which the generator was the limit",
+					Value: fmt.Sprintf("%d, such as: %s", len(steps),
+						steps[len(steps)-1].Totals.Generator.Invalid),
 				}},
 				Gain: Gain{
 					Factor: 1,
@@ -52,6 +75,7 @@ var hostRules = []Rule{
 				return percent(share), share >= saturated
 			},
 		}},
+		Unless: []string{"processors-taken"},
 		Advice: []Action{{
 			Text:    "run the survey from another machine, or with more loops",
 			Command: "plimsoll survey TARGET --slo OBJECTIVES --loops 4",
@@ -185,7 +209,7 @@ var othersBusy = Counter{"other processes took the processors", func(e *Evidence
 	if host == nil {
 		return "", false
 	}
-	return fmt.Sprintf("others used %s of %s processors",
-			number(e.others()), number(host.Capacity)),
+	return fmt.Sprintf("others used %s of %s processors%s",
+			number(e.others()), number(host.Capacity), named(e.AtLine.othersNamed())),
 		host.Share() >= saturated && e.others() > host.Capacity/2
 }}

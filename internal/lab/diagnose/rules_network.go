@@ -274,7 +274,7 @@ var networkRules = []Rule{
 				e.AtLine.Mean(measure.TargetOutgoingTimeWait) {
 				who = "the upstream closes them"
 			}
-			return &Finding{
+			f := &Finding{
 				Claim: fmt.Sprintf("The service opens %s connections to others for each "+
 					"request, and %s", number(opened/e.AtLine.Goodput()), who),
 				Rank:       e.costRank(),
@@ -298,6 +298,10 @@ var networkRules = []Rule{
 				Advice: e.keepUpstream(),
 				Gain:   e.gain(cure{saves: e.connectionShare()}),
 			}
+			if d, is := e.sessionsBehind(); is {
+				e.begins(f, d)
+			}
+			return f
 		},
 		Counters: []Counter{{"another process opens them", func(e *Evidence) (string, bool) {
 			if !e.AtLine.Has(measure.TargetOutgoingEstablished) {
@@ -378,6 +382,20 @@ var networkRules = []Rule{
 			},
 		},
 	},
+}
+
+// begins makes a finding about connections one about a store that is busy beginning sessions.
+func (e *Evidence) begins(f *Finding, d dependency) {
+	s := d.store()
+	f.Claim += fmt.Sprintf(": %s at %s %s, and uses %s processors", s.name, d.address, s.session,
+		number(max(d.used, d.over)))
+	f.Rank, f.whatever = Binding, true
+	f.Advice = s.keeps
+	f.Evidence = append(f.Evidence, e.dependencyFacts()...)
+	f.Gain = e.gain(cure{saves: e.connectionShare(), elsewhere: leftBehind * d.used})
+	f.Gain.Low = 1
+	f.Gain.Why += fmt.Sprintf("; %s of what %s computes is assumed to be for new sessions",
+		percent(leftBehind), d.process)
 }
 
 // connections are those that the generator made in a second.

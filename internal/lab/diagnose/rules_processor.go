@@ -51,13 +51,17 @@ var processorRules = []Rule{
 		},
 	).unless("upstream-connections-not-reused", "client-connections-closed"),
 	{
-		Name:      "gc-heavy",
-		Claim:     "Garbage collection takes much of the processor time",
-		Needs:     []string{"profile:cpu|" + measure.GoGCCPU, measure.TargetCPU},
+		Name:  "gc-heavy",
+		Claim: "Garbage collection takes much of the processor time",
+		Needs: []string{
+			"profile:cpu|" + measure.GoGCCPU + "|" + measure.ThreadsCPU, measure.TargetCPU,
+		},
 		Threshold: "over 20 % of the target's processor time",
-		Reason:    "with GOGC=100 a service with moderate garbage spends 5 to 15 %",
-		Judge:     judgeCollector,
-		Counters:  []Counter{othersBusy, unreached},
+		Reason: "with moderate garbage and room for it a service spends 5 to 15 % (in Go: with " +
+			"GOGC=100)",
+		Judge:    judgeCollector,
+		Blind:    blindToCollector,
+		Counters: []Counter{othersBusy, unreached},
 	},
 	{
 		Name:      "gc-pauses",
@@ -333,6 +337,11 @@ const (
 )
 
 func judgeCollector(e *Evidence) *Finding {
+	switch e.Run.Manifest.Machine.TargetRuntime {
+	case "", measure.RuntimeGo:
+	default:
+		return e.collectedElsewhere()
+	}
 	share := e.Classes[classCollector]
 	if e.Classes == nil {
 		// The runtime's own figure has the work in it that is done on idle processors, which costs

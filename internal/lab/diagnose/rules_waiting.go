@@ -21,6 +21,9 @@ var waitingRules = []Rule{
 		Reason: "by Little's law the requests inside divided by the time each takes is the rate: " +
 			"when more inside only take longer, what they wait for is at its limit",
 		Judge: func(e *Evidence) *Finding {
+			if _, is := e.sessionsBehind(); is && e.found() {
+				return nil // a rule of its own
+			}
 			if d, is := e.saturatedBehind(); is && e.found() {
 				return e.saturated(d)
 			}
@@ -51,10 +54,11 @@ var waitingRules = []Rule{
 							rate(e.Over.Goodput()),
 					},
 				},
-				Advice: e.dependencyAdvice(),
+				Advice: append(e.dependencyAdvice(), e.standAdvice()...),
 				Gain:   e.gain(cure{}),
 			}
 			f.Evidence = append(f.Evidence, e.dependencyFacts()...)
+			f.Evidence = append(f.Evidence, e.standFacts()...)
 			if s := e.station(); s != nil {
 				f.Evidence = append(f.Evidence, Fact{
 					What: "requests that it serves at a time, from how requests delay each other",

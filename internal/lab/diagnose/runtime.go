@@ -10,8 +10,9 @@ import (
 type language struct {
 	name string // for a person, behind "a" or "in"
 	// widens are the knobs that bound how many requests are served at once, cores those that have
-	// it use more processors, and holds how to see what stays in memory.
-	widens, cores, holds []Action
+	// it use more processors, holds how to see what stays in memory, and collects what has it
+	// collect garbage less often, and how to see what makes it.
+	widens, cores, holds, collects []Action
 }
 
 // languages are the runtimes by the names that measure.Runtime has.
@@ -59,6 +60,17 @@ var languages = map[string]language{
 			Text:    "see what holds it: compare two heap snapshots in the inspector",
 			Command: "node --inspect --heapsnapshot-signal=SIGUSR2 SERVICE",
 		}},
+		collects: []Action{
+			{
+				Text: "give what is short-lived more room, so that it is dead before it is looked at; " +
+					"and the old space, where that is nearly full",
+				Command: "node --max-semi-space-size=64 --max-old-space-size=4096 SERVICE   # MB",
+			},
+			{
+				Text:    "make less garbage: see what allocates",
+				Command: "node --heap-prof SERVICE   # and: node --trace-gc SERVICE",
+			},
+		},
 	},
 	measure.RuntimeCPython: {
 		name: "CPython",
@@ -88,6 +100,11 @@ var languages = map[string]language{
 			Text:    "see what holds it: tracemalloc compares two moments",
 			Command: "python -X tracemalloc=10 SERVICE   # tracemalloc.take_snapshot()",
 		}},
+		collects: []Action{{
+			Text: "the collector only looks for cycles: take what is loaded at the start out of its " +
+				"sight, and have it look less often",
+			Command: "gc.freeze(); gc.set_threshold(50_000, 20, 20)   # after the start",
+		}},
 	},
 	measure.RuntimeJVM: {
 		name: "the JVM",
@@ -115,6 +132,23 @@ var languages = map[string]language{
 				"grows to -Xmx is not a leak",
 			Command: "jcmd PID GC.class_histogram | head -30",
 		}},
+		collects: []Action{
+			{
+				Text: "give the heap more room: it is a quarter of the memory unless it is set, and " +
+					"collections come more often the less of it is free; see how full it is after one",
+				Command: "java -XX:MaxRAMPercentage=60 …   # or -Xms4g -Xmx4g; jcmd PID GC.heap_info",
+			},
+			{
+				Text:    "see how often it collects and why, and how long each takes",
+				Command: "jstat -gcutil PID 1000   # or start it with -Xlog:gc*:file=gc.log",
+			},
+			{
+				Text: "where it is full although it is large, see what is alive: a heap dump " +
+					"(the service stands still meanwhile); where little is alive, what allocates",
+				Command: "jcmd PID GC.heap_dump /tmp/heap.hprof; jcmd PID JFR.start " +
+					"settings=profile duration=30s filename=/tmp/alloc.jfr",
+			},
+		},
 	},
 	measure.RuntimeRuby: {
 		name: "Ruby",
@@ -131,6 +165,11 @@ var languages = map[string]language{
 			Text:    "see what holds it: ObjectSpace's dumps at two moments",
 			Command: "require 'objspace'; ObjectSpace.dump_all(output: File.open('heap.json', 'w'))",
 		}},
+		collects: []Action{{
+			Text: "have the heap grow by more before each collection; and see what allocates, with the " +
+				"gems stackprof (mode: :object) or memory_profiler",
+			Command: "RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO=0.60 RUBY_GC_MALLOC_LIMIT_MAX=134217728 puma",
+		}},
 	},
 	measure.RuntimePHPFPM: {
 		name: "PHP-FPM",
@@ -146,6 +185,10 @@ var languages = map[string]language{
 		holds: []Action{{
 			Text:    "have each process start again after so many requests",
 			Command: "pm.max_requests = 1000",
+		}},
+		collects: []Action{{
+			Text:    "the collector only looks for cycles: see how often it runs, and what makes them",
+			Command: "var_dump(gc_status());",
 		}},
 	},
 	measure.RuntimeDotNet: {
@@ -164,6 +207,23 @@ var languages = map[string]language{
 			Text:    "see what holds it",
 			Command: "dotnet-gcdump collect -p PID",
 		}},
+		collects: []Action{
+			{
+				Text: "let the heap be larger: a limit is set by DOTNET_GCHeapHardLimit or is three " +
+					"quarters of the container's memory; and leave more room to what is short-lived",
+				Command: "DOTNET_GCHeapHardLimit=0x100000000 DOTNET_GCgen0size=0x10000000   # hexadecimal",
+			},
+			{
+				Text: "choose the server collector, which collects less often with a heap for each " +
+					"processor, where a service has several of them to itself; or the workstation's " +
+					"(0), where it shares them with others",
+				Command: "DOTNET_gcServer=1   # <ServerGarbageCollection> in the project",
+			},
+			{
+				Text:    "see how full each generation is and how often it is collected, and what is alive",
+				Command: "dotnet-counters monitor -p PID System.Runtime; dotnet-gcdump collect -p PID",
+			},
+		},
 	},
 }
 
@@ -184,6 +244,10 @@ var nativeLanguage = language{
 		Text:    "see what holds it: a heap profiler, or where its mappings grow",
 		Command: "cat /proc/PID/smaps_rollup; heaptrack -p PID",
 	}},
+	collects: []Action{{
+		Text:    "see what allocates and what is alive: the heap may need more room, or less garbage",
+		Command: "heaptrack -p PID",
+	}},
 }
 
 // runtime is what is advised for the target's runtime.
@@ -201,51 +265,14 @@ func (e *Evidence) runtime() language {
 		return all
 	}
 	l.widens, l.cores, l.holds = fill(l.widens), fill(l.cores), fill(l.holds)
-	if knob, known := serverKnobs[m.TargetServer]; known {
-		l.widens = append([]Action{knob}, l.widens...)
+	l.collects = fill(l.collects)
+	if s := programs[m.TargetServer]; s.widens.Text != "" {
+		l.widens = append([]Action{s.widens}, l.widens...)
+	}
+	if s := programs[m.TargetServer]; s.cores.Text != "" {
+		l.cores = append([]Action{s.cores}, l.cores...)
 	}
 	return l
-}
-
-// serverKnobs bound how many requests some servers let in.
-var serverKnobs = map[string]Action{
-	"nginx": {
-		Text: "nginx has worker_processes × worker_connections connections, a client and a " +
-			"connection to the service behind each being one, and limit_conn may allow fewer; " +
-			"see also what max_conns its upstream servers have",
-		Command: "worker_processes auto; events { worker_connections 4096; }",
-	},
-	"gunicorn": {
-		Text: "gunicorn's sync workers serve one request at a time each: more workers, or " +
-			"threads for requests that wait",
-		Command: "gunicorn --workers 4 --worker-class gthread --threads 16 APP",
-	},
-	"uvicorn": {
-		Text: "a function that is not async runs in a pool of 40 threads (anyio); a bound on all " +
-			"is --limit-concurrency",
-		Command: "anyio.to_thread.current_default_thread_limiter().total_tokens = 200",
-	},
-	"uwsgi": {
-		Text:    "uWSGI serves processes × threads requests at a time",
-		Command: "uwsgi --processes 4 --threads 16",
-	},
-	"waitress": {
-		Text:    "waitress serves 4 requests at a time unless told otherwise",
-		Command: "waitress-serve --threads=32 APP",
-	},
-	"puma": {Text: "Puma serves workers × threads requests at a time", Command: "puma -w 4 -t 16:16"},
-	"unicorn": {
-		Text:    "Unicorn serves one request for each worker",
-		Command: "worker_processes 16",
-	},
-	"tomcat": {
-		Text:    "Tomcat serves maxThreads requests at a time",
-		Command: `<Connector maxThreads="400" …/>`,
-	},
-	"jetty": {
-		Text:    "Jetty serves as many requests as its pool has threads",
-		Command: "jetty.threadPool.maxThreads=400",
-	},
 }
 
 // whose names the runtime, behind a claim; empty where it is not known.
@@ -259,8 +286,8 @@ func (e *Evidence) whose() string {
 // keepUpstream is how to keep connections to services behind, in the words of what serves.
 func (e *Evidence) keepUpstream() []Action {
 	m := &e.Run.Manifest.Machine
-	if keep, known := serversKeep[m.TargetServer]; known {
-		return []Action{keep}
+	if s := programs[m.TargetServer]; s.keeps.Text != "" {
+		return []Action{s.keeps}
 	}
 	if keep, known := runtimesKeep[m.TargetRuntime]; known {
 		return []Action{keep}
@@ -272,35 +299,25 @@ func (e *Evidence) keepUpstream() []Action {
 	}}
 }
 
-// serversKeep and runtimesKeep are the knobs of connections that are kept, by server and runtime.
-var (
-	serversKeep = map[string]Action{
-		"nginx": {
-			Text: "nginx speaks HTTP/1.0 to the services behind, and closes, unless it is told " +
-				"otherwise: keep as many idle connections for each worker as requests are under way",
-			Command: "upstream NAME { server ADDRESS; keepalive 128; }   # and in the location: " +
-				`proxy_http_version 1.1; proxy_set_header Connection "";`,
-		},
-	}
-	runtimesKeep = map[string]Action{
-		measure.RuntimeGo: {
-			Text: "one http.Client for all requests, with an http.Transport whose " +
-				"MaxIdleConnsPerHost is above the requests under way (2 is the default); " +
-				"bodies read to their end and closed",
-		},
-		measure.RuntimeNode: {
-			Text:    "one agent for all requests that keeps its connections",
-			Command: "new http.Agent({keepAlive: true, maxFreeSockets: 256})",
-		},
-		measure.RuntimeCPython: {
-			Text: "one session for all requests of a worker (requests.Session, httpx.Client, " +
-				"aiohttp.ClientSession), with a pool as large as requests are under way",
-			Command: "HTTPAdapter(pool_maxsize=64)",
-		},
-		measure.RuntimeJVM: {
-			Text: "one client for all requests; HttpURLConnection keeps five connections unless " +
-				"it is told otherwise",
-			Command: "java -Dhttp.maxConnections=256 …",
-		},
-	}
-)
+// runtimesKeep are the knobs of connections that are kept, by runtime.
+var runtimesKeep = map[string]Action{
+	measure.RuntimeGo: {
+		Text: "one http.Client for all requests, with an http.Transport whose " +
+			"MaxIdleConnsPerHost is above the requests under way (2 is the default); " +
+			"bodies read to their end and closed",
+	},
+	measure.RuntimeNode: {
+		Text:    "one agent for all requests that keeps its connections",
+		Command: "new http.Agent({keepAlive: true, maxFreeSockets: 256})",
+	},
+	measure.RuntimeCPython: {
+		Text: "one session for all requests of a worker (requests.Session, httpx.Client, " +
+			"aiohttp.ClientSession), with a pool as large as requests are under way",
+		Command: "HTTPAdapter(pool_maxsize=64)",
+	},
+	measure.RuntimeJVM: {
+		Text: "one client for all requests; HttpURLConnection keeps five connections unless " +
+			"it is told otherwise",
+		Command: "java -Dhttp.maxConnections=256 …",
+	},
+}

@@ -68,8 +68,9 @@ func New(o Options) *Sampler {
 		// when it ends.
 		n := networkOf(o.Root, proc, s.target)
 		c := newCensus(n, o.Listen)
+		b := newBehind(proc, c)
 		s.sources = append(s.sources, sockets{n}, &traffic{network: n}, &tcpCounters{network: n},
-			c, newBehind(proc, c))
+			c, b, newOthers(o.Root, s.target, b))
 	}
 	s.sources = append(s.sources, o.More...)
 	return s

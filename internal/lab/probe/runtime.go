@@ -76,14 +76,29 @@ var servers = []struct{ word, server string }{
 	{"pm2", "pm2"},
 }
 
+// programs are the servers that are programs of their own, by the name of their file.
+var programs = map[string]string{
+	"uwsgi":     "uwsgi",
+	"nginx":     "nginx",
+	"openresty": "nginx",
+	"haproxy":   "haproxy",
+	"envoy":     "envoy",
+	"traefik":   "traefik",
+	"varnishd":  "varnish",
+	"apache2":   "apache",
+	"httpd":     "apache",
+	"lighttpd":  "lighttpd",
+	"h2o":       "h2o",
+}
+
 func runtimeOf(root string, pid int) (r Runtime) {
 	dir := filepath.Join(root, strconv.Itoa(pid))
 	program, _ := os.Readlink(filepath.Join(dir, "exe"))
 	base := strings.TrimSuffix(filepath.Base(program), " (deleted)")
 	command, _ := readWhole(filepath.Join(dir, "cmdline"), make([]byte, maxCommand))
 	r.Server = serverOf(command)
-	if r.Server == "" && (base == "uwsgi" || base == "nginx") {
-		r.Server = base
+	if r.Server == "" {
+		r.Server = programs[base]
 	}
 	for _, e := range executables {
 		if found := e.begins.FindStringSubmatch(base); found != nil {

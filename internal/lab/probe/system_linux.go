@@ -56,6 +56,7 @@ var calls = map[int]call{
 	unix.SYS_READV:           {"readv", measure.TargetWaitingOther},
 	unix.SYS_WRITEV:          {"writev", measure.TargetWaitingOther},
 	unix.SYS_WAIT4:           {"wait4", measure.TargetWaitingOther},
+	unix.SYS_WAITID:          {"waitid", measure.TargetWaitingOther},
 }
 
 func init() { maps.Copy(calls, moreCalls) }

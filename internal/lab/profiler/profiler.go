@@ -83,7 +83,11 @@ func (c *Command) Take(ctx context.Context, length time.Duration) (*profile.Prof
 	if err != nil {
 		return nil, err
 	}
-	p, _, err := stacks.Read(data, stacks.Options{Hertz: c.Hertz, Seconds: float64(seconds)})
+	o := stacks.Options{Hertz: c.Hertz, Seconds: float64(seconds)}
+	p, _, err := stacks.Read(data, o)
+	if errors.Is(err, stacks.ErrRecording) {
+		p, err = Recording(ctx, out, o)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("what it wrote is not a profile: %w", err)
 	}

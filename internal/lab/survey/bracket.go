@@ -27,12 +27,17 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 	if s.o.Start > 0 {
 		why = "the rate that was asked for as the first"
 	}
-	invalid := 0.0 // the lowest rate at which the generator was the limit
+	// invalid is the rate at which the generator was the limit last, and repeats how many steps of
+	// that kind there were since it last kept up at such a rate.
+	invalid := 0.0
 	repeats, downs := 0, 0
 	for {
 		t, err := s.do(s.plan(rate, s.set.bracketLength, s.set.bracketSettle, why))
 		if err != nil {
 			return false, err
+		}
+		if t.usable() && rate >= invalid {
+			invalid, repeats = 0, 0 // it was late by chance
 		}
 		switch {
 		case t.judgement.Verdict == record.Invalid:

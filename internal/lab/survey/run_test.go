@@ -372,3 +372,37 @@ func TestProgressSaysHowLongItWillStillTake(t *testing.T) {
 		t.Errorf("%d windows, %d s, %s", windows, elapsed/second, fmt.Sprintf("%+v", last))
 	}
 }
+
+// Where others take the processors now and then, each rate may have one such step.
+func TestAGeneratorThatWasLateByChanceDoesNotEndASurvey(t *testing.T) {
+	o, b := quick(t), four()
+	o.Start = 50
+	seen := map[float64]bool{}
+	b.hook = func(p measure.StepPlan) {
+		b.generator = 0
+		if p.Phase == measure.PhaseBracket && !seen[p.Rate] {
+			seen[p.Rate], b.generator = true, 1e-9
+		}
+	}
+	if r := run(t, b, o); !r.Line.Found || r.Line.Interval.Low > 760 || r.Line.Interval.High < 740 {
+		t.Errorf("%d rates had one invalid step each: %+v", len(seen), r.Line)
+	}
+	if len(seen) < 4 {
+		t.Errorf("only %d rates were tried", len(seen))
+	}
+}
+
+func TestAGeneratorThatIsTheLimitAgainAndAgainEndsTheBracket(t *testing.T) {
+	b := four()
+	b.generator = 300
+	r := run(t, b, quick(t))
+	tried := 0
+	for _, p := range b.plans {
+		if p.Phase == measure.PhaseBracket && p.Rate > b.generator {
+			tried++
+		}
+	}
+	if r.Line.Found || !strings.Contains(r.Line.Why, "generator was the limit") || tried > 3 {
+		t.Errorf("%d steps above what the generator can offer: %+v", tried, r.Line)
+	}
+}

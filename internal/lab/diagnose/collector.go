@@ -1,0 +1,166 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// gang is the threads of one name that collect garbage and do hardly anything else.
+type gang struct {
+	begins string // how their names begin; the kernel keeps 15 characters of a name
+	// stops says that the service stands still while they work. What the others do on processors
+	// that would be idle costs nobody anything.
+	stops bool
+}
+
+// collectors are the threads that collect garbage, by runtime. V8's workers are not here, since
+// they compile too, and neither are CPython and Ruby, which collect on the thread that allocates.
+var collectors = map[string][]gang{
+	measure.RuntimeJVM: {
+		{begins: "GC Thread", stops: true},      // of G1 and of the parallel collector
+		{begins: "GC task thread", stops: true}, // the same, up to Java 8
+		{begins: "ParGC", stops: true},
+		{begins: serialCollector, stops: true},
+		{begins: "G1 "},
+		{begins: "Concurrent Mark"},
+		{begins: "ZWorker"},
+		{begins: "XWorker"},
+		{begins: "Shenandoah"},
+	},
+	measure.RuntimeDotNet: {
+		{begins: ".NET Server GC", stops: true},
+		{begins: ".NET BGC"},
+	},
+}
+
+// serialCollector is the thread of HotSpot that collects where the serial collector was chosen.
+const serialCollector = "VM Thread"
+
+// collection is what the threads that collect garbage used at the line, as shares of the target's
+// processor time.
+type collection struct {
+	share, stopped float64  // all of it, and that for which the service stood still
+	atHalf         float64  // all of it, at half of the line
+	names          []string // of those that used any, the one that used the most first
+}
+
+// collecting adds up the threads that collect garbage; nil where the runtime has none that can be
+// told from others, or threads were not looked at.
+func (e *Evidence) collecting() *collection {
+	gangs := collectors[e.Run.Manifest.Machine.TargetRuntime]
+	atLine, half := e.AtLine.PerSecond(measure.TargetCPU), e.Half.PerSecond(measure.TargetCPU)
+	if gangs == nil || atLine == 0 || !e.has(measure.ThreadsCPU) {
+		return nil
+	}
+	c, used := &collection{}, map[string]float64{}
+	for name := range e.AtLine.last() {
+		thread, is := strings.CutPrefix(name, measure.ThreadsCPU)
+		i := slices.IndexFunc(gangs, func(g gang) bool {
+			return strings.HasPrefix(thread, g.begins)
+		})
+		if !is || i < 0 {
+			continue
+		}
+		share := e.AtLine.PerSecond(name) / atLine
+		c.share += share
+		c.atHalf += e.Half.PerSecond(name) / max(half, 1e-9)
+		if gangs[i].stops {
+			c.stopped += share
+		}
+		if share >= leastTold {
+			used[thread] = share
+		}
+	}
+	c.names = slices.SortedFunc(maps.Keys(used), func(a, b string) int {
+		return cmp.Or(cmp.Compare(used[b], used[a]), strings.Compare(a, b))
+	})
+	return c
+}
+
+// blindToCollector says why garbage collection could not have been seen.
+func blindToCollector(e *Evidence) string {
+	if e.Classes != nil || e.has(measure.GoGCCPU) || e.collecting() != nil {
+		return ""
+	}
+	return "profile:cpu: this runtime's collector has no threads of its own by which it could be seen"
+}
+
+// collectedElsewhere is the finding about the collector of another runtime than Go's; nil where it
+// takes little. Shares of a profile and of threads are of the same time, so the larger one counts:
+// a profile of the language's own functions does not see the collector, and one of a binary without
+// symbols does not know it.
+func (e *Evidence) collectedElsewhere() *Finding {
+	share, c := e.Classes[classCollector], e.collecting()
+	facts := []Fact{{
+		What:  "garbage collection, at the line",
+		Value: percent(share) + " of the processor time, by the profile",
+	}}
+	if c != nil {
+		counts := c.stopped
+		if e.processorBound() {
+			counts = c.share
+		}
+		if counts > share {
+			share = counts
+			facts = []Fact{
+				{
+					What: "threads that collect garbage (" + strings.Join(c.names, ", ") +
+						"), at the line and at half of it",
+					Value: percent(c.share) + " and " + percent(c.atHalf) +
+						" of the processor time",
+				},
+				{
+					What:  "of that while the service stands still",
+					Value: percent(c.stopped),
+				},
+			}
+		}
+	}
+	if share <= collectorMuch {
+		return nil
+	}
+	l := e.runtime()
+	f := &Finding{
+		Claim: fmt.Sprintf("Garbage collection%s takes %s of the processor time", e.whose(),
+			percent(share)),
+		Rank:       Cost,
+		Confidence: .85,
+		Where:      e.allocators(),
+		Evidence:   facts,
+		Advice:     l.collects,
+		saves:      &cure{saves: e.roomier(share)},
+	}
+	f.Evidence = append(f.Evidence, Fact{
+		What:  "memory of the process, at half of the line and at it",
+		Value: size(e.Half.Mean(measure.TargetRSS)) + ", " + size(e.AtLine.Mean(measure.TargetRSS)),
+	})
+	if memory, of := e.memory(); memory > 0 {
+		f.Evidence = append(f.Evidence, Fact{
+			What: "memory that it may use", Value: size(memory) + " (" + of + ")",
+		})
+	}
+	if c != nil && len(c.names) > 0 && c.names[0] == serialCollector {
+		f.Advice = append([]Action{{
+			Text: "the serial collector is in use, which is chosen where the JVM sees fewer than two " +
+				"processors or 1,792 MB: choose another one",
+			Command: "java -XX:+UseParallelGC …   # or -XX:+UseG1GC, whose pauses are shorter",
+		}}, f.Advice...)
+	}
+	return f
+}
+
+// roomier is the share of the processor time that a larger heap saves. What a collection costs
+// depends on what is alive, and how many there are on the room beside that: twice the heap is at
+// most half of the collections. How much is alive is not known from outside.
+func (e *Evidence) roomier(share float64) float64 {
+	times := 2.0
+	if memory, _ := e.memory(); memory > 0 {
+		times = max(heapShare*memory/max(e.AtLine.Mean(measure.TargetRSS), 1), 1)
+	}
+	return min(share*(1-1/times), share-collectorFair)
+}

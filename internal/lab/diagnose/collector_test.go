@@ -1,0 +1,113 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// runsOn is a diagnosis of a service of a runtime.
+func runsOn(t *testing.T, runtime string, lines ...string) *Diagnosis {
+	t.Helper()
+	run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines)...).open(t)
+	run.Manifest.Machine.TargetRuntime, run.Manifest.Machine.TargetPID = runtime, 77
+	return Run(run)
+}
+
+const usedBy = " target.threads.cpu_seconds."
+
+func TestACollectorIsSeenByItsThreads(t *testing.T) {
+	room := []string{
+		"all target.memory.rss_bytes = 300000000", "all host.memory.available_bytes = 4000000000",
+	}
+	for name, c := range map[string]struct {
+		runtime string
+		lines   []string
+		says    []string // nothing: there is no finding
+	}{
+		"HotSpot's parallel threads": {
+			measure.RuntimeJVM,
+			[]string{
+				"half" + usedBy + "GC Thread += .1", "at-line" + usedBy + "GC Thread += .6",
+				"at-line" + usedBy + "http-nio- += .8",
+			},
+			[]string{"(the JVM) takes 40.0 %", "MaxRAMPercentage", "GC.heap_dump", "jstat -gcutil 77"},
+		},
+		"the serial collector": {
+			measure.RuntimeJVM,
+			[]string{"at-line" + usedBy + "VM Thread += .45"},
+			[]string{"takes 30.0 %", "UseParallelGC", "MaxRAMPercentage"},
+		},
+		"one that works beside the service, and takes the processors": {
+			measure.RuntimeJVM,
+			[]string{"at-line" + usedBy + "ZWorkerYoung += .3", "at-line" + usedBy + "ZWorkerOld += .15"},
+			[]string{"takes 30.0 %"},
+		},
+		".NET's server collector": {
+			measure.RuntimeDotNet,
+			[]string{"at-line" + usedBy + ".NET Server GC += .6"},
+			[]string{"(.NET) takes 40.0 %", "DOTNET_GCHeapHardLimit", "DOTNET_gcServer"},
+		},
+		"little of it":        {measure.RuntimeJVM, []string{"at-line" + usedBy + "GC Thread += .2"}, nil},
+		"the compiler's":      {measure.RuntimeJVM, []string{"at-line" + usedBy + "C2 CompilerThre += .9"}, nil},
+		"V8's do other work":  {measure.RuntimeNode, []string{"at-line" + usedBy + "V8 Worker += .9"}, nil},
+		"another's of a name": {measure.RuntimeRust, []string{"at-line" + usedBy + "GC Thread += .9"}, nil},
+		"one that works on processors that are idle": {
+			measure.RuntimeJVM,
+			[]string{
+				"all host.cores = 8", "at-line" + usedBy + "ZWorker += .6",
+			},
+			nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := runsOn(t, c.runtime, append(room, c.lines...)...)
+			f := d.found("gc-heavy")
+			if c.says == nil {
+				if f != nil {
+					t.Errorf("it is claimed: %s", f.Claim)
+				}
+				return
+			}
+			if f == nil {
+				t.Fatalf("found %v, held back %+v, not judged %+v", names(d), d.HeldBack, d.NotJudged)
+			}
+			for _, words := range c.says {
+				if !f.says(words) {
+					t.Errorf("%q is not said: %+v", words, f)
+				}
+			}
+			if f.says("GOGC") || f.Gain.Factor <= 1 || f.Gain.Factor > 2.5 ||
+				f.Evidence[0].Threshold == "" || f.Verify.Text == "" {
+				t.Errorf("%+v", f)
+			}
+		})
+	}
+}
+
+func TestACollectorThatHasNoThreadsIsNotJudgedByThem(t *testing.T) {
+	for runtime, judged := range map[string]bool{
+		measure.RuntimeJVM: true, measure.RuntimeCPython: false, measure.RuntimeNode: false,
+		measure.RuntimeGo: false,
+	} {
+		d := runsOn(t, runtime, "at-line"+usedBy+"main += .5")
+		lacks := slices.ContainsFunc(d.NotJudged, func(n NotJudged) bool {
+			return n.Rule == "gc-heavy"
+		})
+		if lacks == judged {
+			t.Errorf("%s: not judged %+v", runtime, d.NotJudged)
+		}
+	}
+}
+
+func TestACollectorInAProfileIsAdvisedInItsRuntimesWords(t *testing.T) {
+	d := runsOn(t, measure.RuntimeNode,
+		"at-line profile cpu nanoseconds 2000000000 (garbage collector) < (root)",
+		"at-line profile cpu nanoseconds 2000000000 render < (root)")
+	f := d.found("gc-heavy")
+	if f == nil || !f.says("max-semi-space-size") || f.says("GOGC") {
+		t.Errorf("found %v: %+v", names(d), f)
+	}
+}

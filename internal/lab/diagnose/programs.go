@@ -1,0 +1,151 @@
+package diagnose
+
+// program is what is advised for a program that serves, whatever it serves for: each an Action
+// without a text where there is nothing to say.
+type program struct {
+	// widens bounds how many requests are let in, cores how many processors are used, and keeps
+	// whether connections to services behind are used again.
+	widens, cores, keeps Action
+}
+
+// programs are those by the names that probe.Runtime has for them.
+var programs = map[string]program{
+	"nginx": {
+		widens: Action{
+			Text: "nginx has worker_processes × worker_connections connections, a client and a " +
+				"connection to the service behind each being one, and limit_conn may allow fewer; " +
+				"see also what max_conns its upstream servers have",
+			Command: "worker_processes auto; events { worker_connections 4096; }",
+		},
+		cores: Action{
+			Text: "an nginx worker is one thread, and there is one of them unless worker_processes " +
+				"says otherwise",
+			Command: "worker_processes auto;",
+		},
+		keeps: Action{
+			Text: "nginx speaks HTTP/1.0 to the services behind, and closes, unless it is told " +
+				"otherwise: keep as many idle connections for each worker as requests are under way",
+			Command: "upstream NAME { server ADDRESS; keepalive 128; }   # and in the location: " +
+				`proxy_http_version 1.1; proxy_set_header Connection "";`,
+		},
+	},
+	"haproxy": {
+		widens: Action{
+			Text: "HAProxy sends a server at most its maxconn requests at a time, and the others " +
+				"stand in the backend's queue (qcur, qtime in its statistics); maxconn of the " +
+				"frontend and of global bound the clients' connections",
+			Command: "backend NAME; server S ADDRESS maxconn 512   # see it: " +
+				"echo 'show stat' | socat stdio /run/haproxy/admin.sock",
+		},
+		cores: Action{
+			Text:    "HAProxy has a thread for each processor unless nbthread or cpu-map says otherwise",
+			Command: "global; nbthread 8",
+		},
+		keeps: Action{
+			Text:    "let HAProxy share idle connections to servers, and keep them alive",
+			Command: "option http-keep-alive; http-reuse always   # and pool-max-conn on the server",
+		},
+	},
+	"envoy": {
+		widens: Action{
+			Text: "a cluster's circuit breaker lets 1,024 connections and requests in, unless its " +
+				"thresholds say otherwise; what is beyond them is answered 503 " +
+				"(upstream_rq_pending_overflow)",
+			Command: "circuit_breakers: {thresholds: [{max_connections: 4096, max_requests: 4096}]}",
+		},
+		cores: Action{
+			Text:    "Envoy has a worker thread for each processor unless it is told otherwise",
+			Command: "envoy --concurrency 8",
+		},
+	},
+	"traefik": {widens: Action{
+		Text:    "a middleware (inFlightReq, rateLimit) may let few in; see also the transport to servers",
+		Command: "serversTransport: {maxIdleConnsPerHost: 512}",
+	}},
+	"varnish": {
+		widens: Action{
+			Text: "Varnish has a thread for each request, thread_pools × thread_pool_max of them, and " +
+				"a backend's max_connections bounds what is fetched at a time",
+			Command: "varnishd -p thread_pool_max=5000   # varnishstat -f MAIN.thread_queue_len",
+		},
+	},
+	"apache": {
+		widens: Action{
+			Text: "Apache serves MaxRequestWorkers connections at a time; with the prefork and worker " +
+				"modules one that is idle and kept alive holds its worker for KeepAliveTimeout: use " +
+				"the event module",
+			Command: "a2dismod mpm_prefork; a2enmod mpm_event   # MaxRequestWorkers 400",
+		},
+		cores: Action{
+			Text:    "let it have more processes and threads",
+			Command: "StartServers 4, MaxRequestWorkers 400, ThreadsPerChild 64",
+		},
+		keeps: Action{
+			Text:    "let mod_proxy keep its connections",
+			Command: "ProxyPass / http://ADDRESS/ enablereuse=on max=128",
+		},
+	},
+	"lighttpd": {
+		widens: Action{
+			Text:    "lighttpd bounds its connections, and the processes behind it",
+			Command: "server.max-connections = 4096   # fastcgi: max-procs",
+		},
+		cores: Action{
+			Text:    "lighttpd is one thread unless it is told to have more processes",
+			Command: "server.max-worker = 4",
+		},
+	},
+	"h2o": {cores: Action{Text: "let it have a thread for each processor", Command: "num-threads: 8"}},
+	"gunicorn": {
+		widens: Action{
+			Text: "gunicorn's sync workers serve one request at a time each: more workers, or " +
+				"threads for requests that wait",
+			Command: "gunicorn --workers 4 --worker-class gthread --threads 16 APP",
+		},
+	},
+	"uvicorn": {
+		widens: Action{
+			Text: "a function that is not async runs in a pool of 40 threads (anyio); a bound on all " +
+				"is --limit-concurrency",
+			Command: "anyio.to_thread.current_default_thread_limiter().total_tokens = 200",
+		},
+	},
+	"uwsgi": {
+		widens: Action{
+			Text:    "uWSGI serves processes × threads requests at a time",
+			Command: "uwsgi --processes 4 --threads 16",
+		},
+		cores: Action{Text: "let uWSGI have more processes", Command: "uwsgi --processes 4"},
+	},
+	"waitress": {
+		widens: Action{
+			Text:    "waitress serves 4 requests at a time unless told otherwise",
+			Command: "waitress-serve --threads=32 APP",
+		},
+	},
+	"puma": {
+		widens: Action{
+			Text: "Puma serves workers × threads requests at a time, and a thread that has answered " +
+				"waits a fifth of a second for its connection's next request",
+			Command: "puma -w 4 -t 16:16   # enable_keep_alives false where a proxy in front keeps them",
+		},
+	},
+	"unicorn": {
+		widens: Action{
+			Text:    "Unicorn serves one request for each worker",
+			Command: "worker_processes 16",
+		},
+	},
+	"tomcat": {
+		widens: Action{
+			Text:    "Tomcat serves maxThreads requests at a time",
+			Command: `<Connector maxThreads="400" …/>`,
+		},
+	},
+	"jetty": {
+		widens: Action{
+			Text:    "Jetty serves as many requests as its pool has threads",
+			Command: "jetty.threadPool.maxThreads=400",
+		},
+	},
+}

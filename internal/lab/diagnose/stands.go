@@ -1,0 +1,203 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// meaning is what threads wait for that stand in one place of the kernel.
+type meaning struct {
+	// calls and channels are how the names of system calls and of the kernel's wait channels begin,
+	// and kind is that of places without the part that all have; the first of a table that fits in
+	// any of them is taken.
+	calls, channels []string
+	kind            string
+	what            string // behind "wait for"
+	look            Action // how to see more; without text there is nothing
+}
+
+// meanings in the order in which a place is compared with them: the precise ones first.
+var meanings = []meaning{
+	{
+		calls:    []string{"fsync", "fdatasync"},
+		channels: []string{"jbd2_", "ext4_sync", "xfs_log_force"},
+		what:     "what they have written to reach the disk (fsync)",
+		look: Action{
+			Text: "see which files are written through to the disk, and how often: one fsync may do " +
+				"for what several requests have written",
+			Command: "strace -f -y -e trace=fsync,fdatasync,sync_file_range -p PID",
+		},
+	},
+	{
+		calls:    []string{"wait4", "waitid"},
+		channels: []string{"do_wait"},
+		what:     "a process that they have started to end",
+		look: Action{
+			Text:    "see which programs it starts for a request, and do their work in the process",
+			Command: "strace -f -e trace=execve -p PID",
+		},
+	},
+	{
+		calls:    []string{"connect"},
+		channels: []string{"inet_wait_for_connect", "inet_stream_connect"},
+		what:     "a connection to be accepted by what they ask",
+	},
+	{
+		kind: kindOf(measure.TargetWaitingFileLock),
+		what: "a lock on a file that another one holds",
+		look: Action{
+			Text:    "see which file it is, and who holds the lock",
+			Command: "lslocks; lsof -p PID",
+		},
+	},
+	{
+		kind: kindOf(measure.TargetWaitingDisk),
+		what: "a disk",
+		look: Action{
+			Text:    "see whether the disk is busy, and who reads and writes",
+			Command: "iostat -x 1; pidstat -d 1",
+		},
+	},
+	{kind: kindOf(measure.TargetWaitingPipe), what: "the other end of a pipe"},
+	{kind: kindOf(measure.TargetWaitingSocketRead), what: "an answer on a connection"},
+	{
+		kind: kindOf(measure.TargetWaitingSocketWrite),
+		what: "the other end of a connection to take what they send",
+	},
+	{
+		kind: kindOf(measure.TargetWaitingPoll),
+		what: "an answer within a given time, or any of a few things (poll, select)",
+	},
+	{kind: kindOf(measure.TargetWaitingSleep), what: "a time to pass"},
+	{
+		kind: kindOf(measure.TargetWaitingFutex),
+		what: "a lock, a condition or work: idle threads of a pool stand there too",
+	},
+	{
+		kind: kindOf(measure.TargetWaitingEvents),
+		what: "any of many connections: an event loop without work",
+	},
+	{kind: kindOf(measure.TargetWaitingAccept), what: "a client to connect"},
+}
+
+// kindOf is the kind of a place as the names of measure.ThreadsAt have it.
+func kindOf(gauge string) string { return strings.TrimPrefix(gauge, measure.ThreadsWaiting) }
+
+// stand is threads of one name that stand in one place of the kernel.
+type stand struct {
+	thread, kind, call, channel string
+	half, atLine, over          float64 // how many
+}
+
+// means is what they wait for; nil where that is not known.
+func (s *stand) means() *meaning {
+	begins := func(name string, with []string) bool {
+		return slices.ContainsFunc(with, func(w string) bool { return strings.HasPrefix(name, w) })
+	}
+	for i := range meanings {
+		if m := &meanings[i]; begins(s.call, m.calls) || begins(s.channel, m.channels) ||
+			m.kind != "" && m.kind == s.kind {
+			return m
+		}
+	}
+	return nil
+}
+
+// in is the place as the kernel names it.
+func (s *stand) in() string {
+	switch {
+	case s.call == "":
+		return s.channel
+	case s.channel == "":
+		return s.call
+	}
+	return s.call + " (" + s.channel + ")"
+}
+
+// fewestStanding is how many threads, on average, have to stand in a place for it to be told.
+const fewestStanding = .8
+
+// stands are the places in the kernel in which more threads wait beyond the line, or at it where
+// that was not seen, than at half of it: the most first. What waits whatever the load is (timers,
+// loops without work, a pool's spare threads) is left out. Threads of Go are not requests: there
+// only what keeps a thread in a system call is told, and nothing where goroutines are known.
+func (e *Evidence) stands() (all []stand) {
+	if e.AtLine.Profile(kindGoroutine) != nil || e.Over.Profile(kindGoroutine) != nil {
+		return nil
+	}
+	names := map[string]bool{}
+	for _, m := range []*Moment{e.AtLine, e.Over} {
+		for name := range m.last() {
+			names[name] = strings.HasPrefix(name, measure.ThreadsAt)
+		}
+	}
+	maps.DeleteFunc(names, func(_ string, is bool) bool { return !is })
+	for name := range names {
+		words := strings.Split(strings.TrimPrefix(name, measure.ThreadsAt), ";")
+		if len(words) != 4 {
+			continue // those beyond the bound on places, which are many different ones
+		}
+		s := stand{
+			words[0], words[1], words[2], words[3],
+			e.Half.Mean(name), e.AtLine.Mean(name), e.Over.Mean(name),
+		}
+		idle := s.kind == kindOf(measure.TargetWaitingFutex) ||
+			s.kind == kindOf(measure.TargetWaitingEvents)
+		if most := max(s.atLine, s.over); most < fewestStanding || most < 1.5*s.half ||
+			s.means() == nil || idle && e.Run.Manifest.Machine.TargetRuntime == measure.RuntimeGo {
+			continue
+		}
+		all = append(all, s)
+	}
+	slices.SortFunc(all, func(a, b stand) int {
+		return cmp.Or(
+			cmp.Compare(max(b.atLine, b.over), max(a.atLine, a.over)),
+			strings.Compare(a.thread+";"+a.in(), b.thread+";"+b.in()),
+		)
+	})
+	return all
+}
+
+// standsTold is how many places are told.
+const standsTold = 3
+
+// standFacts tell where threads wait.
+func (e *Evidence) standFacts() (facts []Fact) {
+	all := e.stands()
+	for _, s := range all[:min(len(all), standsTold)] {
+		facts = append(facts, Fact{
+			What: fmt.Sprintf("threads %q that wait in %s for %s; at half of the line, at it and beyond",
+				s.thread, s.in(), s.means().what),
+			Value: number(s.half) + ", " + number(s.atLine) + ", " + number(s.over),
+		})
+	}
+	return facts
+}
+
+// standAdvice is how to see more of what threads wait for.
+func (e *Evidence) standAdvice() (actions []Action) {
+	all := e.stands()
+	for _, s := range all[:min(len(all), standsTold)] {
+		look := s.means().look
+		look.Command = e.filled(look.Command)
+		if look.Text != "" && !slices.Contains(actions, look) {
+			actions = append(actions, look)
+		}
+	}
+	return actions
+}
+
+// standWords say where most threads wait, behind a sentence; empty where that is not known.
+func (e *Evidence) standWords() string {
+	all := e.stands()
+	if len(all) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; %s threads %q wait in %s for %s",
+		number(max(all[0].atLine, all[0].over)), all[0].thread, all[0].in(), all[0].means().what)
+}

@@ -1,0 +1,180 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+)
+
+// outpaced are the steps near the line and beyond it in which the generator was the limit, without
+// those at whose rate, or at a higher one, it has kept up too: there it was late by chance.
+func (e *Evidence) outpaced() (all []*measure.Step) {
+	kept := 0.0
+	for _, j := range e.Run.Result.Judgements {
+		if j.Verdict != record.Invalid {
+			kept = max(kept, j.Rate)
+		}
+	}
+	for i := range e.Run.Steps {
+		if s := &e.Run.Steps[i]; s.Totals.Generator.Invalid != "" && s.Plan.Rate > .9*e.Line &&
+			s.Plan.Rate > kept {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// taken is who used the processors of a generator's machine in a step, each in processors.
+type taken struct {
+	of                string // the machine, for a person
+	busy, cores       float64
+	generator, target float64 // target with what it asks on the same machine
+	steal             float64
+	loops             float64
+	names             []string // others with what each used, the most first; those that were seen
+}
+
+// others is what neither the generator nor the target used, nor what that asks.
+func (t *taken) others() float64 { return max(t.busy-t.generator-t.target, 0) }
+
+const (
+	// muchTaken is the share of a machine's processors that others take when they are the limit:
+	// the kernel's work for the network, which is nobody's, is less.
+	muchTaken = .25
+	// fullLoops is the share of a processor that each of the generator's loops uses when they are.
+	fullLoops = .8
+)
+
+// byOthers says that others took what the generator, or the target, would have needed.
+func (t *taken) byOthers() bool {
+	return t.busy >= saturated*t.cores && t.others() >= muchTaken*t.cores &&
+		(t.loops == 0 || t.generator < fullLoops*t.loops)
+}
+
+// taken looks at the machine whose generator was the limit in a step; nil where nothing is known of
+// its processors.
+func (e *Evidence) taken(s *measure.Step) *taken {
+	length := max(float64(s.Totals.Length+s.Totals.Drain), 1)
+	g := &s.Totals.Generator
+	for i := range g.Remote {
+		if r := &g.Remote[i]; r.Invalid != "" && r.HostBusy > 0 {
+			return &taken{
+				of:        "the machine of the generator " + r.Name,
+				busy:      r.HostBusy * float64(r.Cores),
+				cores:     float64(r.Cores),
+				generator: float64(r.CPU) / length,
+				loops:     float64(r.Loops),
+			}
+		}
+	}
+	// The machine is the generator's, wherever the target is.
+	m := &Moment{Step: s, near: true}
+	if len(g.Remote) > 0 || !m.Has(measure.HostCPU) || !m.Has(measure.HostCores) {
+		return nil
+	}
+	t := &taken{
+		of:        "the generator's machine",
+		busy:      m.PerSecond(measure.HostCPU),
+		cores:     m.Last(measure.HostCores),
+		generator: float64(g.CPU) / length,
+		loops:     float64(g.Loops),
+		steal:     m.PerSecond(measure.HostCPUSteal),
+		names:     m.othersNamed(),
+	}
+	if e.Run.Manifest.Machine.TargetLocal {
+		t.target = m.PerSecond(measure.TargetCPU)
+		for name := range m.last() {
+			if strings.HasPrefix(name, measure.Behind) {
+				t.target += m.PerSecond(name)
+			}
+		}
+	}
+	return t
+}
+
+// othersTold is how many other processes are named, and leastOthers how much of a processor one of
+// them uses at least.
+const (
+	othersTold  = 3
+	leastOthers = .05
+)
+
+// othersNamed are the other processes of the machine that used the most, as "compile 0.81".
+func (m *Moment) othersNamed() (names []string) {
+	used := map[string]float64{}
+	for name := range m.names() {
+		if process, is := strings.CutPrefix(name, measure.OthersCPU); is {
+			used[process] = m.PerSecond(name)
+		}
+	}
+	for _, process := range slices.SortedFunc(maps.Keys(used), func(a, b string) int {
+		return cmp.Or(cmp.Compare(used[b], used[a]), strings.Compare(a, b))
+	}) {
+		if used[process] >= leastOthers && len(names) < othersTold {
+			names = append(names, fmt.Sprintf("%s %s", process, number(used[process])))
+		}
+	}
+	return names
+}
+
+// named is " (compile 0.81, link 0.20)"; empty without names.
+func named(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
+
+func judgeTaken(e *Evidence) *Finding {
+	if e.Run.Result == nil || e.Run.Result.Line.Found {
+		return nil
+	}
+	var worst *taken
+	steps, n := e.outpaced(), 0
+	for _, s := range steps {
+		t := e.taken(s)
+		if t == nil || !t.byOthers() {
+			continue
+		}
+		if n++; worst == nil || t.others() > worst.others() {
+			worst = t
+		}
+	}
+	if 2*n <= len(steps) {
+		return nil
+	}
+	f := &Finding{
+		Claim: fmt.Sprintf("Other processes took %s of the %s processors of %s%s: at %s neither the "+
+			"generator nor the service was the limit", number(worst.others()), number(worst.cores),
+			worst.of, named(worst.names), rate(e.Line)),
+		Rank:       Reach,
+		Confidence: .9,
+		Evidence: []Fact{
+			{
+				What: "processors in use; by the generator, by the service and what it asks there, " +
+					"by others",
+				Value: fmt.Sprintf("%s of %s; %s, %s, %s", number(worst.busy), number(worst.cores),
+					number(worst.generator), number(worst.target), number(worst.others())),
+			},
+			{What: "steps that the generator could not offer", Value: number(float64(len(steps)))},
+		},
+		Gain: Gain{
+			Factor: 1,
+			Low:    1,
+			High:   most,
+			Why:    "the service's line was not reached",
+		},
+	}
+	if worst.steal >= leastOthers {
+		f.Evidence = append(f.Evidence, Fact{
+			What:  "of that for other guests of the hypervisor (steal)",
+			Value: number(worst.steal) + " processors",
+		})
+	}
+	return f
+}

@@ -1,0 +1,155 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"plimsoll/internal/lab/measure"
+)
+
+const (
+	// maxOthers bounds the processes of the machine that are looked at: each is a file, 10 µs.
+	maxOthers = 4096
+	// leastUsed is how many ticks a process has to have used between two looks for its name to be
+	// told apart: most processes of a machine sleep, and there is room for maxNames.
+	leastUsed = 2
+)
+
+// others are the machine's processes that are neither the target, nor what it asks, nor this
+// program and what it has started: how much processor time those of each name use. It is what takes
+// processors from the generator and from the target. What has begun and ended between two looks is
+// not seen, so the machine's busy time may be more. It looks every second, and less often where that
+// would take more than a two hundredth of a processor.
+type others struct {
+	root   string
+	self   int
+	target *processes // nil without one
+	behind *behind
+	now    func() time.Time
+	next   time.Time
+	used   map[member]float64 // ticks at the last look; nil before the first
+	spent  map[string]float64 // by name, since the first look
+	text   [1024]byte
+}
+
+func newOthers(root string, target *processes, b *behind) *others {
+	return &others{
+		root:   root,
+		self:   os.Getpid(),
+		target: target,
+		behind: b,
+		now:    time.Now,
+		spent:  make(map[string]float64),
+	}
+}
+
+func (*others) Name() string { return "other processes" }
+
+// running is a process as a look has found it.
+type running struct {
+	member
+	parent int
+	name   string
+	ticks  float64
+}
+
+func (o *others) Read(into map[string]float64) error {
+	now := o.now()
+	if now.Before(o.next) {
+		return nil
+	}
+	before := threadTime()
+	all, err := o.look()
+	o.count(all)
+	cost := time.Duration((threadTime() - before) * float64(time.Second))
+	cost = min(max(cost, 0), o.now().Sub(now)) // see threads.Read
+	o.next = now.Add(min(max(threadsShare*cost, censusEvery), censusRarely))
+	for name, seconds := range o.spent {
+		into[measure.OthersCPU+name] = seconds
+	}
+	return err
+}
+
+// look reads what each of the machine's processes has used.
+func (o *others) look() (all []running, err error) {
+	names, err := list(o.root, maxOthers+maxScan)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		pid, isNumber := strconv.Atoi(name)
+		if isNumber != nil {
+			continue
+		}
+		if len(all) == maxOthers {
+			return all, fmt.Errorf("there are more than %d processes, and only so many are looked at",
+				maxOthers)
+		}
+		text, err := readSmall(filepath.Join(o.root, name, "stat"), o.text[:])
+		if err != nil {
+			continue // it has ended
+		}
+		if s, ok := parseStat(text); ok {
+			all = append(all, running{member{pid, s.start}, s.parent, s.name, s.user + s.system})
+		}
+	}
+	return all, nil
+}
+
+// count adds up what has been used since the last look. A process that is new began in between, by
+// whatever it has used.
+func (o *others) count(all []running) {
+	parents := make(map[int]int, len(all))
+	for _, r := range all {
+		parents[r.pid] = r.parent
+	}
+	known := o.known()
+	used := make(map[member]float64, len(all))
+	for _, r := range all {
+		used[r.member] = r.ticks
+		since := r.ticks - o.used[r.member]
+		if o.used == nil || since <= 0 || isOf(r.pid, parents, known) {
+			continue
+		}
+		name := called(r.name)
+		if _, there := o.spent[name]; !there && since < leastUsed {
+			name = restOfThreads
+		}
+		name = orRest(o.spent, name, maxNames)
+		o.spent[name] += since * tick
+	}
+	o.used = used
+}
+
+// known are this program, and the processes whose processor time is told elsewhere.
+func (o *others) known() map[int]bool {
+	all := map[int]bool{o.self: true}
+	if o.target != nil {
+		for _, m := range o.target.members {
+			all[m.pid] = true
+		}
+	}
+	for _, s := range o.behind.known {
+		for _, m := range s.processes.members {
+			all[m.pid] = true
+		}
+	}
+	return all
+}
+
+// isOf says that a process is one of some, or descends from one.
+func isOf(pid int, parents map[int]int, from map[int]bool) bool {
+	const deepest = 64 // what was read while processes ended and began may go in a circle
+	for range deepest {
+		if from[pid] {
+			return true
+		}
+		if pid = parents[pid]; pid == 0 {
+			return false
+		}
+	}
+	return false
+}

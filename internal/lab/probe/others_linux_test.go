@@ -1,0 +1,72 @@
+package probe
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// took are the processor times of other processes in a sample, by name.
+func took(values map[string]float64) map[string]float64 {
+	all := map[string]float64{}
+	for name, seconds := range values {
+		if of, is := strings.CutPrefix(name, measure.OthersCPU); is {
+			all[of] = seconds
+		}
+	}
+	return all
+}
+
+func TestOtherProcessesAreToldByWhatTheyUse(t *testing.T) {
+	f := asking(t) // the target is 20 and its child 21; what it asks is 30 and 31
+	s := New(Options{Root: f.root, PID: 20})
+	o := othersOf(t, s)
+	o.self = 50
+	clock := time.Unix(1000, 0)
+	o.now = func() time.Time { return clock }
+	look := func() map[string]float64 {
+		o.next = time.Time{}
+		clock = clock.Add(time.Second)
+		return took(s.Sample(0).Values)
+	}
+	put := func(ticks int) {
+		for pid, name := range map[int]string{50: "plimsoll", 60: "compile", 70: "sleeper"} {
+			used := ticks
+			if name == "sleeper" {
+				used = 5
+			}
+			f.process(process{pid: pid, parent: 1, name: name, user: used, system: used, start: 7})
+		}
+		f.process(process{pid: 51, parent: 50, name: "perf", user: ticks, start: 8})
+		f.process(process{pid: 20, parent: 1, name: "shop", user: ticks, start: 5})
+		f.process(process{pid: 21, parent: 20, name: "helper", user: ticks, start: 6})
+	}
+	put(100)
+	if first := look(); len(first) != 0 {
+		t.Errorf("one look does not tell what was used in between: %v", first)
+	}
+	put(150)
+	f.process(process{pid: 80, parent: 60, name: "compile2", user: 30, start: 90})
+	if got := look(); fmt.Sprint(got) != "map[compile:1.3]" {
+		t.Errorf("others used %v", got)
+	}
+	// Another process that has got a number has used what it has used.
+	f.process(process{pid: 80, parent: 1, name: "link", user: 10, start: 95})
+	if got := look(); fmt.Sprint(got) != "map[compile:1.3 link:0.1]" {
+		t.Errorf("others used %v", got)
+	}
+}
+
+func othersOf(t *testing.T, s *Sampler) *others {
+	t.Helper()
+	for _, source := range s.sources {
+		if o, is := source.(*others); is {
+			return o
+		}
+	}
+	t.Fatal("others are not looked at")
+	return nil
+}
