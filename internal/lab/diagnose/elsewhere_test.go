@@ -1,0 +1,152 @@
+package diagnose
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// ofRuntime is a fixture's diagnosis for a target of a runtime, and a server.
+func ofRuntime(t *testing.T, runtime, server string, lines ...string) *Diagnosis {
+	t.Helper()
+	run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines)...).open(t)
+	run.Manifest.Machine.TargetRuntime, run.Manifest.Machine.TargetServer = runtime, server
+	return Run(run)
+}
+
+func TestServersAreAdvisedByTheirOwnKnobs(t *testing.T) {
+	few := append([]string{
+		"all target.outgoing.established = 5", "all target.outgoing.to.192.0.2.7:5432 = 5",
+	}, stuck...)
+	for server, knob := range map[string]string{
+		"haproxy": "maxconn", "envoy": "max_requests", "apache": "MaxRequestWorkers", "puma": "-t 16:16",
+	} {
+		f := ofRuntime(t, measure.RuntimeC, server, few...).found("concurrency-limited")
+		if f == nil || !f.says(knob) {
+			t.Errorf("%s is advised %+v", server, f)
+		}
+	}
+	one := []string{
+		"all host.cores = 4", "all service 30ms", "at-line service 60ms", "over service 90ms",
+		"half target.cpu.seconds += .6", "at-line target.cpu.seconds += .93",
+		"over target.cpu.seconds += .97", "over target.threads.full = 1",
+	}
+	for server, knob := range map[string]string{"nginx": "worker_processes", "haproxy": "nbthread"} {
+		f := ofRuntime(t, measure.RuntimeC, server, one...).found("single-threaded")
+		if f == nil || !f.says(knob) {
+			t.Errorf("%s is advised %+v", server, f)
+		}
+	}
+}
+
+func TestThreadsThatShareAnInterpreterAreOneProcessorWellAboveTheLine(t *testing.T) {
+	lines := []string{
+		"all host.cpu.busy_seconds += .4", "at-line host.cpu.busy_seconds += .9",
+		"over host.cpu.busy_seconds += 1.2", "all service 1600us", "half target.cpu.seconds += .4",
+		"all target.cpu.seconds += .4", "at-line target.cpu.seconds += .75",
+		"over target.cpu.seconds += 1.08", "at-line service 5ms", "over service 120ms", "over goodput 1010",
+	}
+	if d := ofRuntime(t, measure.RuntimeCPython, "", lines...); d.found("single-threaded") == nil {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+	// Requests that mostly wait use one processor by chance.
+	waiting := append(lines, "all service 20ms", "at-line service 40ms", "over service 120ms")
+	if d := ofRuntime(t, measure.RuntimeCPython, "", waiting...); d.found("single-threaded") != nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
+func TestOneConnectionBehindALockIsALimitOfTheService(t *testing.T) {
+	lines := append([]string{
+		"station 1", "all service 1500us", "at-line service 4ms", "over service 40ms",
+		"all target.outgoing.established = 1", "all target.outgoing.to.192.0.2.7:80 = 1",
+	}, stuck...)
+	f := diagnosed(t, append(lines, "all service 1500us", "at-line service 4ms",
+		"over service 40ms")...).found("concurrency-limited")
+	if f == nil || !f.says("a lock that is held while it is asked") {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestAStoreThatBeginsASessionForEachRequestIsNotBlamedForItsQueries(t *testing.T) {
+	busy := []string{
+		"at-line target.cpu.seconds += .3", "over target.cpu.seconds += .3", "at-line service 12ms",
+		"over goodput 1010", "at-line " + postgres + " += 1.4", "over " + postgres + " += 1.5",
+		"all host.tcp.opened_active += 950", "all target.outgoing.established = 5",
+		"all target.outgoing.time_wait = 5800",
+	}
+	d := diagnosed(t, busy...)
+	f := d.found("upstream-connections-not-reused")
+	if f == nil || d.Findings[0].Rule != f.Rule || !f.says("PostgreSQL at 127.0.0.1:5432") ||
+		!f.says("PgBouncer") || f.Gain.Factor < 1.5 || d.found("slow-dependency") != nil {
+		t.Errorf("found %v: %+v", names(d), f)
+	}
+	// With a connection for few requests it is what is asked that costs.
+	d = diagnosed(t, append(busy, "all host.tcp.opened_active += 100")...)
+	if d.found("slow-dependency") == nil || d.found("upstream-connections-not-reused") != nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
+func TestTheOnlyThreadOfAStoreIsFullBeforeItHasAllOfAProcessor(t *testing.T) {
+	lines := []string{
+		"all host.cpu.busy_seconds += 1.2", "over host.cpu.busy_seconds += 1.5",
+		"all target.cpu.seconds += .4", "at-line service 12ms", "over goodput 1400",
+		"at-line " + redis + " += .66", "over " + redis + " += .82",
+	}
+	f := diagnosed(t, lines...).found("slow-dependency")
+	if f == nil || !f.says("no thread for another") || !f.says("SCAN") {
+		t.Errorf("%+v", f)
+	}
+	other := strings.ReplaceAll(redis, "redis-server", "inventory")
+	if f := diagnosed(t, append(lines[:4:4], "at-line "+other+" += .66",
+		"over "+other+" += .82")...).found("slow-dependency"); f != nil && f.says("no thread for another") {
+		t.Errorf("%s", f.Claim)
+	}
+}
+
+func TestAHeapThatMayGrowIsNotALeakUntilItIsFull(t *testing.T) {
+	const name = " target.memory.rss_bytes = "
+	growing := []string{
+		"all host.memory.available_bytes = 8000000000",
+		"before" + name + "50000000 to 66000000", "half" + name + "66000000 to 86000000",
+		"at-line" + name + "86000000 to 126000000", "over" + name + "126000000 to 182000000",
+		"after" + name + "182000000 to 198000000",
+	}
+	d := ofRuntime(t, measure.RuntimeJVM, "", growing...)
+	if d.found("leak") != nil || !slices.ContainsFunc(d.HeldBack, func(h HeldBack) bool {
+		return strings.Contains(h.Why, "a quarter of")
+	}) {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+	for _, lines := range [][]string{
+		append(growing, "all host.memory.available_bytes = 500000000"), growing,
+	} {
+		runtime := measure.RuntimeJVM
+		if len(lines) == len(growing) {
+			runtime = measure.RuntimeCPython
+		}
+		if d := ofRuntime(t, runtime, "", lines...); d.found("leak") == nil {
+			t.Errorf("%s: found %v, held back %+v", runtime, names(d), d.HeldBack)
+		}
+	}
+}
+
+func TestWasteIsKnownInOtherLanguagesLibraries(t *testing.T) {
+	for name, stack := range map[string]string{
+		"java":   "java.util.regex.Pattern.compile < shop.Names.clean < shop.Main.handle",
+		"mapper": "com.fasterxml.jackson.databind.ObjectMapper.<init> < shop.Names.clean < shop.Main.handle",
+	} {
+		lines := []string{
+			fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .57*4e9, stack),
+			fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .43*4e9, "shop.Main.handle"),
+		}
+		f := ofRuntime(t, measure.RuntimeJVM, "", lines...).found("cpu-hot-function")
+		if f == nil || !strings.Contains(f.Claim, "each time") {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
