@@ -86,7 +86,10 @@ func (c *Command) Take(ctx context.Context, length time.Duration) (*profile.Prof
 	o := stacks.Options{Hertz: c.Hertz, Seconds: float64(seconds)}
 	p, _, err := stacks.Read(data, o)
 	if errors.Is(err, stacks.ErrRecording) {
-		p, err = Recording(ctx, out, o)
+		recording := out + ".jfr" // the tool takes no other name
+		if err = os.Rename(out, recording); err == nil {
+			p, err = Recording(ctx, recording, o)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("what it wrote is not a profile: %w", err)
