@@ -104,13 +104,32 @@ const (
 	leastOthers = .05
 )
 
-// othersNamed are the other processes of the machine that used the most, as "compile 0.81".
+// othersNamed are the other processes of the machine that used the most, as "compile 0.81". They are
+// looked at every second or less, so the part of a step that is not judged counts too.
 func (m *Moment) othersNamed() (names []string) {
-	used := map[string]float64{}
-	for name := range m.names() {
-		if process, is := strings.CutPrefix(name, measure.OthersCPU); is {
-			used[process] = m.PerSecond(name)
+	if m == nil || !m.near {
+		return nil
+	}
+	type span struct {
+		from, to int64
+		grown    float64
+	}
+	spans, first := map[string]*span{}, map[string]float64{}
+	for _, s := range m.Step.Samples {
+		for name, v := range s.Values {
+			process, is := strings.CutPrefix(name, measure.OthersCPU)
+			if !is {
+				continue
+			}
+			if spans[process] == nil {
+				spans[process], first[process] = &span{from: s.At}, v
+			}
+			spans[process].to, spans[process].grown = s.At, v-first[process]
 		}
+	}
+	used := map[string]float64{}
+	for process, s := range spans {
+		used[process] = s.grown / max(float64(s.to-s.from)/1e9, 1e-9)
 	}
 	for _, process := range slices.SortedFunc(maps.Keys(used), func(a, b string) int {
 		return cmp.Or(cmp.Compare(used[b], used[a]), strings.Compare(a, b))

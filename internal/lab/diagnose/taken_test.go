@@ -73,3 +73,19 @@ func TestOthersThatTookTheMachineAreNamed(t *testing.T) {
 		t.Errorf("%+v", d.First)
 	}
 }
+
+// A short step may have one look before its judged part, and one in it.
+func TestOthersAreNamedByTwoLooks(t *testing.T) {
+	f := newFixture(t, append(strings.Split(base, "\n"), append(late, "over loops 1 .5",
+		"over host.others.cpu_seconds.compile += .8")...)...)
+	f.steps["over"].Plan.Settle = 2e9
+	run := f.open(t)
+	for i := range run.Steps[3].Samples {
+		if i != 1 && i != 12 {
+			delete(run.Steps[3].Samples[i].Values, measure.OthersCPU+"compile")
+		}
+	}
+	if d := Run(run).found("processors-taken"); d == nil || !d.says("compile 0.80") {
+		t.Errorf("%+v", d)
+	}
+}
