@@ -160,8 +160,8 @@ func looked(run *record.Run) map[int]bool {
 
 // samples are a step's first and last, and between them those at which the metrics page was read,
 // sockets were counted or threads looked at, without what no rule looks at: the page's own series,
-// and each core by itself. Digits that no rule can see are left out, as they are most of an
-// archive.
+// and each core by itself; and without what else ran on that machine, which rules only name. Digits
+// that no rule can see are left out, as they are most of an archive.
 //
 // Where there is no page all are kept: rules then look at short steps too, in which few are judged.
 func samples(all []measure.Sample) (kept []measure.Sample) {
@@ -187,7 +187,8 @@ func samples(all []measure.Sample) (kept []measure.Sample) {
 		kept = append(kept, s)
 		maps.DeleteFunc(s.Values, func(name string, _ float64) bool {
 			return strings.HasPrefix(name, measure.Metrics) ||
-				strings.HasPrefix(name, measure.HostCore)
+				strings.HasPrefix(name, measure.HostCore) ||
+				strings.HasPrefix(name, measure.OthersCPU)
 		})
 	}
 	return kept

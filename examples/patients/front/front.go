@@ -26,9 +26,12 @@ const patience = 20 * time.Second
 
 // Site is what a patient says of itself.
 type Site struct {
-	// Service is what nginx is put in front of. Its listener speaks TLS when the patient wraps it.
+	// Service is what nginx is put in front of; nil where there is nothing behind it. Its listener
+	// speaks TLS when the patient wraps it.
 	Service *http.Server
 	Wrap    func(net.Listener) net.Listener // nil leaves it as it is
+	// Files are written below "files" in nginx's own folder: texts by their names.
+	Files map[string]string
 	// Config is the patient's part of nginx.conf, from the addresses at which nginx has to listen
 	// and at which the service is.
 	Config func(listen, service string) string
@@ -56,16 +59,13 @@ func run(ctx context.Context, address string, cured bool, build func(bool) (*Sit
 	if err != nil {
 		return err
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	behind, err := serve(site)
 	if err != nil {
-		return fmt.Errorf("listen for the service: %w", err)
+		return err
 	}
-	behind := l.Addr().String()
-	if site.Wrap != nil {
-		l = site.Wrap(l)
+	if site.Service != nil {
+		defer site.Service.Close()
 	}
-	defer site.Service.Close()
-	go site.Service.Serve(l)
 	if address, err = fixed(address); err != nil {
 		return err
 	}
@@ -74,6 +74,15 @@ func run(ctx context.Context, address string, cured bool, build func(bool) (*Sit
 		return err
 	}
 	defer os.RemoveAll(folder)
+	for name, text := range site.Files {
+		name = filepath.Join(folder, "files", name)
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
 	file := filepath.Join(folder, "nginx.conf")
 	config := frame(folder) + site.Config(address, behind)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
@@ -93,6 +102,23 @@ func run(ctx context.Context, address string, cured bool, build func(bool) (*Sit
 		return nil
 	}
 	return err
+}
+
+// serve starts the service, and gives its address; empty without one.
+func serve(site *Site) (address string, err error) {
+	if site.Service == nil {
+		return "", nil
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", fmt.Errorf("listen for the service: %w", err)
+	}
+	address = l.Addr().String()
+	if site.Wrap != nil {
+		l = site.Wrap(l)
+	}
+	go site.Service.Serve(l)
+	return address, nil
 }
 
 // fixed is the address with a port in the place of 0, which nginx does not know.

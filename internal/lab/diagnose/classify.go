@@ -15,6 +15,7 @@ const (
 	classJSON       = "JSON"
 	classReflection = "reflection"
 	classConnect    = "making and closing connections"
+	classFiles      = "looking up and opening files"
 	classOwn        = "the service's own code"
 	classHTTP       = "HTTP and the network"
 	classRuntime    = "the runtime"

@@ -55,21 +55,6 @@ func (m *Moment) last() map[string]float64 {
 	return m.Step.Samples[len(m.Step.Samples)-1].Values
 }
 
-// names are those under which something was sampled in the step. What is rarely looked at is not in
-// the last sample.
-func (m *Moment) names() map[string]bool {
-	if m == nil {
-		return nil
-	}
-	all := map[string]bool{}
-	for i := range m.Step.Samples {
-		for name := range m.Step.Samples[i].Values {
-			all[name] = true
-		}
-	}
-	return all
-}
-
 // Has says whether something was sampled under a name.
 func (m *Moment) Has(name string) bool {
 	all, _, _ := m.values(name)

@@ -24,6 +24,13 @@ var otherClasses = []struct {
 		"tcp_", "__tcp_", "sock_", "inet_", "unix_stream_", "__sys_sendto", "__sys_recvfrom",
 		"do_epoll_", "__x64_sys_epoll_", "ep_poll",
 	}},
+	// A socket's close has the network's functions in it, and is above.
+	{classFiles, []string{
+		"__x64_sys_open", "__arm64_sys_open", "do_sys_open", "do_filp_open", "path_openat",
+		"filename_lookup", "path_lookupat", "link_path_walk", "__do_sys_newfstatat", "vfs_statx",
+		"vfs_fstatat", "do_faccessat", "do_readlinkat", "__x64_sys_close", "__arm64_sys_close",
+		"filp_close", "__fput",
+	}},
 }
 
 // otherClass is the class of a stack in which there is no Go; "" where none fits.

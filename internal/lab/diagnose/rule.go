@@ -47,7 +47,7 @@ type Counter struct {
 
 // Rules is the table. A rule that others are Unless of comes before them.
 func Rules() []Rule {
-	return slices.Concat(hostRules, limitRules, coreRules, databaseRules, networkRules,
+	return slices.Concat(hostRules, limitRules, coreRules, databaseRules, networkRules, fileRules,
 		runtimeRules, growthRules, processorRules, concurrencyRules, waitingRules)
 }
 

@@ -29,6 +29,13 @@ func (e *Evidence) outpaced() (all []*measure.Step) {
 	return all
 }
 
+// lowest is the lowest rate of some steps.
+func lowest(steps []*measure.Step) float64 {
+	return slices.MinFunc(steps, func(a, b *measure.Step) int {
+		return cmp.Compare(a.Plan.Rate, b.Plan.Rate)
+	}).Plan.Rate
+}
+
 // taken is who used the processors of a generator's machine in a step, each in processors.
 type taken struct {
 	of                string // the machine, for a person
@@ -104,13 +111,32 @@ const (
 	leastOthers = .05
 )
 
-// othersNamed are the other processes of the machine that used the most, as "compile 0.81".
+// othersNamed are the other processes of the machine that used the most, as "compile 0.81". They are
+// looked at every second or less, so the part of a step that is not judged counts too.
 func (m *Moment) othersNamed() (names []string) {
-	used := map[string]float64{}
-	for name := range m.names() {
-		if process, is := strings.CutPrefix(name, measure.OthersCPU); is {
-			used[process] = m.PerSecond(name)
+	if m == nil || !m.near {
+		return nil
+	}
+	type span struct {
+		from, to int64
+		grown    float64
+	}
+	spans, first := map[string]*span{}, map[string]float64{}
+	for _, s := range m.Step.Samples {
+		for name, v := range s.Values {
+			process, is := strings.CutPrefix(name, measure.OthersCPU)
+			if !is {
+				continue
+			}
+			if spans[process] == nil {
+				spans[process], first[process] = &span{from: s.At}, v
+			}
+			spans[process].to, spans[process].grown = s.At, v-first[process]
 		}
+	}
+	used := map[string]float64{}
+	for process, s := range spans {
+		used[process] = s.grown / max(float64(s.to-s.from)/1e9, 1e-9)
 	}
 	for _, process := range slices.SortedFunc(maps.Keys(used), func(a, b string) int {
 		return cmp.Or(cmp.Compare(used[b], used[a]), strings.Compare(a, b))
@@ -151,7 +177,7 @@ func judgeTaken(e *Evidence) *Finding {
 	f := &Finding{
 		Claim: fmt.Sprintf("Other processes took %s of the %s processors of %s%s: at %s neither the "+
 			"generator nor the service was the limit", number(worst.others()), number(worst.cores),
-			worst.of, named(worst.names), rate(e.Line)),
+			worst.of, named(worst.names), rate(lowest(steps))),
 		Rank:       Reach,
 		Confidence: .9,
 		Evidence: []Fact{
@@ -161,7 +187,7 @@ func judgeTaken(e *Evidence) *Finding {
 				Value: fmt.Sprintf("%s of %s; %s, %s, %s", number(worst.busy), number(worst.cores),
 					number(worst.generator), number(worst.target), number(worst.others())),
 			},
-			{What: "steps that the generator could not offer", Value: number(float64(len(steps)))},
+			{What: "steps that the generator could not offer", Value: fmt.Sprint(len(steps))},
 		},
 		Gain: Gain{
 			Factor: 1,

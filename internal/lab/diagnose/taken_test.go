@@ -25,7 +25,8 @@ func TestWhoTookTheProcessorsIsToldApart(t *testing.T) {
 		},
 	} {
 		d := diagnosed(t, append(late, c.lines...)...)
-		if len(d.Findings) != 1 || d.Findings[0].Rule != c.rule {
+		if len(d.Findings) != 1 || d.Findings[0].Rule != c.rule ||
+			!strings.Contains(d.Findings[0].Claim, "at 1,400 requests a second") {
 			t.Errorf("%s: found %v, want %s", name, names(d), c.rule)
 		}
 		f := d.found("processors-taken")
@@ -71,5 +72,21 @@ func TestOthersThatTookTheMachineAreNamed(t *testing.T) {
 		"all host.others.cpu_seconds.ffmpeg += .9")
 	if !strings.Contains(d.First.Why, "other processes used 1.05 (ffmpeg 0.90)") {
 		t.Errorf("%+v", d.First)
+	}
+}
+
+// A short step may have one look before its judged part, and one in it.
+func TestOthersAreNamedByTwoLooks(t *testing.T) {
+	f := newFixture(t, append(strings.Split(base, "\n"), append(late, "over loops 1 .5",
+		"over host.others.cpu_seconds.compile += .8")...)...)
+	f.steps["over"].Plan.Settle = 2e9
+	run := f.open(t)
+	for i := range run.Steps[3].Samples {
+		if i != 1 && i != 12 {
+			delete(run.Steps[3].Samples[i].Values, measure.OthersCPU+"compile")
+		}
+	}
+	if d := Run(run).found("processors-taken"); d == nil || !d.says("compile 0.80") {
+		t.Errorf("%+v", d)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"plimsoll/internal/lab/measure"
@@ -15,7 +16,7 @@ const (
 	maxOthers = 4096
 	// leastUsed is how many ticks a process has to have used between two looks for its name to be
 	// told apart: most processes of a machine sleep, and there is room for maxNames.
-	leastUsed = 2
+	leastUsed = 5
 )
 
 // others are the machine's processes that are neither the target, nor what it asks, nor this
@@ -114,7 +115,7 @@ func (o *others) count(all []running) {
 		if o.used == nil || since <= 0 || isOf(r.pid, parents, known) {
 			continue
 		}
-		name := called(r.name)
+		name, _, _ := strings.Cut(called(r.name), "/") // "kworker/0:1H-kblockd" is one of many
 		if _, there := o.spent[name]; !there && since < leastUsed {
 			name = restOfThreads
 		}

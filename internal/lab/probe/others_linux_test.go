@@ -50,12 +50,14 @@ func TestOtherProcessesAreToldByWhatTheyUse(t *testing.T) {
 	}
 	put(150)
 	f.process(process{pid: 80, parent: 60, name: "compile2", user: 30, start: 90})
-	if got := look(); fmt.Sprint(got) != "map[compile:1.3]" {
+	f.process(process{pid: 90, parent: 2, name: "kworker/0:1H-kblockd", system: 20, start: 91})
+	f.process(process{pid: 91, parent: 2, name: "kworker/u8:2", system: 20, start: 92})
+	if got := look(); fmt.Sprint(got) != "map[compile:1.3 kworker:0.4]" {
 		t.Errorf("others used %v", got)
 	}
 	// Another process that has got a number has used what it has used.
 	f.process(process{pid: 80, parent: 1, name: "link", user: 10, start: 95})
-	if got := look(); fmt.Sprint(got) != "map[compile:1.3 link:0.1]" {
+	if got := look(); fmt.Sprint(got) != "map[compile:1.3 kworker:0.4 link:0.1]" {
 		t.Errorf("others used %v", got)
 	}
 }
