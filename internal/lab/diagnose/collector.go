@@ -102,7 +102,7 @@ func (e *Evidence) collectedElsewhere() *Finding {
 	}}
 	if c != nil {
 		counts := c.stopped
-		if e.processorBound() {
+		if e.waitedFor() {
 			counts = c.share
 		}
 		if counts > share {

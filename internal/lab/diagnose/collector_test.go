@@ -45,6 +45,14 @@ func TestACollectorIsSeenByItsThreads(t *testing.T) {
 			[]string{"at-line" + usedBy + "ZWorkerYoung += .3", "at-line" + usedBy + "ZWorkerOld += .15"},
 			[]string{"takes 30.0 %"},
 		},
+		"one that takes what requests wait for": {
+			measure.RuntimeJVM,
+			[]string{
+				"at-line host.cpu.busy_seconds += 1.4", "at-line target.cpu.seconds += 1.2",
+				"at-line" + usedBy + "G1 Conc += .6",
+			},
+			[]string{"takes 50.0 %"},
+		},
 		".NET's server collector": {
 			measure.RuntimeDotNet,
 			[]string{"at-line" + usedBy + ".NET Server GC += .6"},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
 )
 
 // ofRuntime is a fixture's diagnosis for a target of a runtime, and a server.
@@ -147,6 +148,18 @@ func TestWasteIsKnownInOtherLanguagesLibraries(t *testing.T) {
 		f := ofRuntime(t, measure.RuntimeJVM, "", lines...).found("cpu-hot-function")
 		if f == nil || !strings.Contains(f.Claim, "each time") {
 			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+func TestAJavaFunctionsPackageEndsWhereItsClassBegins(t *testing.T) {
+	for f, want := range map[profile.Frame]string{
+		{Function: "java.util.regex.Pattern.compile", File: "regex/Pattern.java"}: "java.util.regex",
+		{Function: "Main.lambda$serve$0", File: "Main.java"}:                      "",
+		{Function: "encoding/json.(*Encoder).Encode", File: "json/stream.go"}:     "encoding/json",
+	} {
+		if got := packageIn(f); got != want {
+			t.Errorf("%q is of %q, want %q", f.Function, got, want)
 		}
 	}
 }

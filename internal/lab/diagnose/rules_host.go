@@ -52,7 +52,7 @@ var hostRules = []Rule{
 			}
 			return &Finding{
 				Claim: fmt.Sprintf("The generator was the limit at %s, not the service: "+
-					"its line is higher", rate(e.Line)),
+					"its line is higher", rate(lowest(steps))),
 				Rank:       Reach,
 				Confidence: .95,
 				Evidence: []Fact{{

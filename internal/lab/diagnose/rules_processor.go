@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
@@ -190,7 +192,7 @@ func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
 			return ""
 		}
 		for _, f := range stack {
-			if name := packageOf(f.Function); name != "runtime" &&
+			if name := packageIn(f); name != "runtime" &&
 				!strings.HasPrefix(name, "internal/") {
 				return name
 			}
@@ -198,7 +200,7 @@ func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
 		return "runtime"
 	})
 	delete(weights, "")
-	own, all := packageOf(at.Function), 0.0
+	own, all := packageIn(profile.Frame{Function: at.Function, File: at.File}), 0.0
 	best := own
 	for name, weight := range weights {
 		if all += weight; weight > weights[best] || weight == weights[best] && name < best {
@@ -209,6 +211,22 @@ func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
 		in = "its own code"
 	}
 	return in, weights[best] / max(all, 1e-12)
+}
+
+// packageIn is the package of a frame's function. In Java that ends where a class begins, which has a
+// capital by the language's rule: "java.util.regex" of "java.util.regex.Pattern.compile".
+func packageIn(f profile.Frame) string {
+	if !strings.HasSuffix(f.File, ".java") {
+		return packageOf(f.Function)
+	}
+	var of []string
+	for part := range strings.SplitSeq(f.Function, ".") {
+		if r, _ := utf8.DecodeRuneInString(part); unicode.IsUpper(r) {
+			break
+		}
+		of = append(of, part)
+	}
+	return strings.Join(of, ".")
 }
 
 // packageOf is the package that a function is of: "encoding/json" of

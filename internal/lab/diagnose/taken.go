@@ -29,6 +29,13 @@ func (e *Evidence) outpaced() (all []*measure.Step) {
 	return all
 }
 
+// lowest is the lowest rate of some steps.
+func lowest(steps []*measure.Step) float64 {
+	return slices.MinFunc(steps, func(a, b *measure.Step) int {
+		return cmp.Compare(a.Plan.Rate, b.Plan.Rate)
+	}).Plan.Rate
+}
+
 // taken is who used the processors of a generator's machine in a step, each in processors.
 type taken struct {
 	of                string // the machine, for a person
@@ -170,7 +177,7 @@ func judgeTaken(e *Evidence) *Finding {
 	f := &Finding{
 		Claim: fmt.Sprintf("Other processes took %s of the %s processors of %s%s: at %s neither the "+
 			"generator nor the service was the limit", number(worst.others()), number(worst.cores),
-			worst.of, named(worst.names), rate(e.Line)),
+			worst.of, named(worst.names), rate(lowest(steps))),
 		Rank:       Reach,
 		Confidence: .9,
 		Evidence: []Fact{
@@ -180,7 +187,7 @@ func judgeTaken(e *Evidence) *Finding {
 				Value: fmt.Sprintf("%s of %s; %s, %s, %s", number(worst.busy), number(worst.cores),
 					number(worst.generator), number(worst.target), number(worst.others())),
 			},
-			{What: "steps that the generator could not offer", Value: number(float64(len(steps)))},
+			{What: "steps that the generator could not offer", Value: fmt.Sprint(len(steps))},
 		},
 		Gain: Gain{
 			Factor: 1,

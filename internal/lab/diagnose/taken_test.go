@@ -25,7 +25,8 @@ func TestWhoTookTheProcessorsIsToldApart(t *testing.T) {
 		},
 	} {
 		d := diagnosed(t, append(late, c.lines...)...)
-		if len(d.Findings) != 1 || d.Findings[0].Rule != c.rule {
+		if len(d.Findings) != 1 || d.Findings[0].Rule != c.rule ||
+			!strings.Contains(d.Findings[0].Claim, "at 1,400 requests a second") {
 			t.Errorf("%s: found %v, want %s", name, names(d), c.rule)
 		}
 		f := d.found("processors-taken")

@@ -119,6 +119,10 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
+// jfrDepth is how many frames of a stack the jfr tool prints: all that the recorder keeps. It prints
+// five otherwise, which often end in a library.
+const jfrDepth = "64"
+
 // Recording has the JDK's jfr tool print a flight recording, and reads that.
 func Recording(ctx context.Context, file string, o stacks.Options) (*profile.Profile, error) {
 	if _, err := exec.LookPath("jfr"); err != nil {
@@ -126,7 +130,7 @@ func Recording(ctx context.Context, file string, o stacks.Options) (*profile.Pro
 	}
 	out := bound{most: stacks.Most}
 	err := run(ctx, time.Minute, &out,
-		"jfr", "print", "--json", "--events", "jdk.ExecutionSample", file)
+		"jfr", "print", "--json", "--events", "jdk.ExecutionSample", "--stack-depth", jfrDepth, file)
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ const (
 // ErrRecording is the error for a recording of the JDK's flight recorder as it is: only the JDK's
 // jfr tool reads it.
 var ErrRecording = errors.New("this is a flight recording: convert it with " +
-	"jfr print --json --events jdk.ExecutionSample FILE")
+	"jfr print --json --events jdk.ExecutionSample --stack-depth 64 FILE")
 
 // Read makes a profile of a file's content, whatever format it is in: that is found from its first
 // bytes. The profile weighs "samples" and "cpu", which is processor time in nanoseconds, whatever
