@@ -1,9 +1,11 @@
 package main
 
 import (
+	"crypto/tls"
 	"encoding/pem"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/quic-go/quic-go/http3"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
@@ -36,7 +39,7 @@ func service() http.Handler {
 
 // offerTargets starts the service over http and https for a script, as $TARGET and $TLS (URLs
 // without a path) and $ADDRESS (the former's host and port); ca.pem is the certificate of the
-// latter's authority. Without TLS the service speaks HTTP/2 too.
+// latter's authority. Without TLS the service speaks HTTP/2 too. $QUIC is the service over HTTP/3.
 func offerTargets(env *testscript.Env) error {
 	plain := httptest.NewUnstartedServer(service())
 	plain.Config.Protocols = new(http.Protocols)
@@ -51,6 +54,28 @@ func offerTargets(env *testscript.Env) error {
 	env.Setenv("TARGET", plain.URL)
 	env.Setenv("ADDRESS", strings.TrimPrefix(plain.URL, "http://"))
 	env.Setenv("TLS", secure.URL)
+	if err := offerHTTP3(env, secure.TLS.Certificates); err != nil {
+		return err
+	}
 	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: secure.Certificate().Raw})
 	return os.WriteFile(filepath.Join(env.WorkDir, "ca.pem"), certificate, 0o600)
+}
+
+// offerHTTP3 starts the service over HTTP/3.
+func offerHTTP3(env *testscript.Env, certificates []tls.Certificate) error {
+	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	server := &http3.Server{
+		Handler:   service(),
+		TLSConfig: http3.ConfigureTLSConfig(&tls.Config{Certificates: certificates}),
+	}
+	go server.Serve(socket)
+	env.Defer(func() {
+		server.Close()
+		socket.Close()
+	})
+	env.Setenv("QUIC", "https://"+socket.LocalAddr().String())
+	return nil
 }

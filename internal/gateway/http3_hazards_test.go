@@ -31,7 +31,8 @@ func TestHazardHeadsOfHTTP3ThatCouldBeReadInTwoWays(t *testing.T) {
 		get + "|X-Upper|1", get + "|x y|1", get + "|x:y|1", get + "||1", get + "|x\r\ny|1", get + "|x\x00|1",
 		get + "|x|a\r\nb: c", get + "|x|a\nb", get + "|x|a\x00", get + "|x| a", get + "|x|a ",
 		get + "|content-length|5", get + "|content-length|1|content-length|1", get + "|content-length|+1",
-		get + "|host|b", get + "|host|a|host|a", get + "|:path|/", get + "|:status|200", get + "|x|1|:foo|1",
+		get + "|host|b", get + "|host|a|host|a", get + "|:path|/", get + "|:status|200",
+		get + "|:method|GET", get + "|:scheme|https", get + "|:authority|a", get + "|x|1|:foo|1",
 		"|:method|GET|:scheme|https|:path|/", "|:method|GET|:scheme|https|:authority||:path|/",
 		"|:method|GET|:scheme|https|:authority|u@a|:path|/", "|:method|GET|:scheme|https|:authority|a/b|:path|/",
 		"|:method|GET|:scheme|https|:authority|a", "|:method|GET|:authority|a|:path|/",
@@ -66,12 +67,14 @@ func TestHazardBodiesOfHTTP3ThatAreNotAsLongAsAnnounced(t *testing.T) {
 	b := serveH3(t, oneUpstream(s.address()))
 	c := b.h3()
 	for name, frames := range map[string][]string{
-		"shorter":            {frame(codec.Data, "ab")},
-		"longer":             {frame(codec.Data, "abcd")},
-		"longer later":       {frame(codec.Data, "abc"), frame(codec.Data, "d")},
-		"a pseudo-field":     {frame(codec.Data, "abc"), frame(codec.Headers, section(":path", "/"))},
-		"a connection field": {frame(codec.Data, "abc"), frame(codec.Headers, section("connection", "close"))},
-		"a line break":       {frame(codec.Data, "abc"), frame(codec.Headers, section("x", "a\nb"))},
+		"shorter":             {frame(codec.Data, "ab")},
+		"longer":              {frame(codec.Data, "abcd")},
+		"longer later":        {frame(codec.Data, "abc"), frame(codec.Data, "d")},
+		"a pseudo-field":      {frame(codec.Data, "abc"), frame(codec.Headers, section(":path", "/"))},
+		"a connection field":  {frame(codec.Data, "abc"), frame(codec.Headers, section("connection", "close"))},
+		"a good field behind": {frame(codec.Data, "abc"), frame(codec.Headers, section("connection", "close", "x", "1"))},
+		"an upper-case name":  {frame(codec.Data, "abc"), frame(codec.Headers, section("X-Sum", "1"))},
+		"a line break":        {frame(codec.Data, "abc"), frame(codec.Headers, section("x", "a\nb"))},
 	} {
 		st := c.stream()
 		head := frame(codec.Headers, section(c.request("POST", "/", "content-length", "3")...))
@@ -252,4 +255,5 @@ func TestHazardClientsOfHTTP3ThatStopAnywhere(t *testing.T) {
 	if err := b.h3().get("/").read(); errors.As(err, &app) {
 		t.Error(err)
 	}
+	eventually(t, "nothing is held", func() bool { return b.shared.HTTP3Held.Load() == 0 })
 }

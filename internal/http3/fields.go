@@ -3,7 +3,7 @@ package http3
 import (
 	"bytes"
 	"io"
-	"strings"
+	"unsafe"
 
 	"github.com/quic-go/qpack"
 )
@@ -52,6 +52,7 @@ func DecodeFields(block []byte, maxBytes, maxFields int) ([]Field, Reason) {
 type Encoder struct {
 	section bytes.Buffer
 	qpack   *qpack.Encoder
+	name    []byte // in lower case
 }
 
 // Begin begins a field section.
@@ -65,9 +66,12 @@ func (e *Encoder) Begin() {
 
 // Field adds a field. The name is sent in lower case.
 func (e *Encoder) Field(name, value []byte) {
-	// It fails only where the buffer does, and that grows.
-	e.qpack.WriteField(qpack.HeaderField{Name: lower(name), Value: string(value)})
+	// It fails only where the buffer does, and that grows. It keeps neither string.
+	e.qpack.WriteField(qpack.HeaderField{Name: view(e.lower(name)), Value: view(value)})
 }
+
+// view is b as a string, for as long as b does not change.
+func view(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // AppendSection appends the section as a HEADERS frame.
 func (e *Encoder) AppendSection(dst []byte) []byte {
@@ -81,11 +85,14 @@ func (e *Encoder) AppendSection(dst []byte) []byte {
 // emptySection is the prefix alone.
 var emptySection = []byte{0, 0}
 
-func lower(name []byte) string {
+// lower is a field's name in lower case, until the next one.
+func (e *Encoder) lower(name []byte) []byte {
+	e.name = e.name[:0]
 	for _, b := range name {
 		if 'A' <= b && b <= 'Z' {
-			return strings.ToLower(string(name))
+			b |= 0x20
 		}
+		e.name = append(e.name, b)
 	}
-	return string(name)
+	return e.name
 }

@@ -27,11 +27,12 @@ const (
 	BlockTooLarge // an encoded field section beyond the limit
 	HeadTimeout   // a head that took too long
 	AfterGoAway   // a request that came when none was taken care of any more
+	Overloaded    // a request that came when streams held as much memory as they may
 
 	// Of what a peer does too often. They end the connection.
 	TooManyResets
 	TooManyFaults
-	TooMuchUnknown // bytes of frames of unknown types
+	TooMuchUnknown // bytes of frames of unknown types, or streams of unknown types
 
 	reasons // the count
 )
@@ -64,6 +65,7 @@ var meanings = [reasons]struct {
 	BlockTooLarge: {"block_too_large", ExcessiveLoad, false},
 	HeadTimeout:   {"head_timeout", RequestIncomplete, false},
 	AfterGoAway:   {"after_goaway", RequestRejected, false},
+	Overloaded:    {"overloaded", RequestRejected, false},
 
 	TooManyResets:  {"too_many_resets", ExcessiveLoad, true},
 	TooManyFaults:  {"too_many_faults", ExcessiveLoad, true},

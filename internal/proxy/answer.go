@@ -57,7 +57,8 @@ func (f *flow) sendAnswer() {
 		// The rest of the body is not received any more, whatever a policy does with the answer.
 		f.stage = stagePolicies
 	}
-	if !f.is(isFetch) && !f.successOpens() { // a fetch has no client; those who wait for it are asked on their own
+	// A fetch has no client; those who wait for it are asked on their own.
+	if !f.is(isFetch) && !f.successOpens() {
 		f.route.Chain.StandIn(&f.Exchange, int(f.asked))
 	}
 	f.at = f.firstResponse()

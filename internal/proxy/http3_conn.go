@@ -215,6 +215,7 @@ func (h *http3Conn) readUni(s *quic.ReceiveStream, kinds *uniKinds) {
 				known = true
 				switch {
 				case t > http3.DecoderStream:
+					h.spendUnknown()
 					s.CancelRead(streamCode(http3.StreamCreationError))
 					return
 				case !kinds.add(t):
@@ -230,12 +231,26 @@ func (h *http3Conn) readUni(s *quic.ReceiveStream, kinds *uniKinds) {
 			}
 		}
 		if err != nil {
-			if known && h.q.Context().Err() == nil {
+			switch {
+			case h.q.Context().Err() != nil:
+			case known:
 				h.w.loop.Post(func() { h.fail(http3.CriticalStreamEnd) })
+			default: // it has not even said what it is
+				h.spendUnknown()
 			}
 			return
 		}
 	}
+}
+
+// spendUnknown counts a unidirectional stream of no use. Clients open one to see that it is passed
+// over.
+func (h *http3Conn) spendUnknown() {
+	h.w.loop.Post(func() {
+		if !h.dead {
+			h.spend(http2.UnknownKind, http3.TooMuchUnknown)
+		}
+	})
 }
 
 // fail ends the connection because of what the client did.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -25,6 +26,18 @@ const http3Piece = 16 << 10
 
 var http3Pieces = sync.Pool{New: func() any { return new([http3Piece]byte) }}
 
+// http3Scarce says that the streams of HTTP/3 hold as much as they may: then new requests are refused
+// before they are read, and little of each response is held. Without it a few clients with many
+// streams, that send slowly or do not read, could take all memory: quic-go's windows bound one stream
+// and one connection.
+func (s *Shared) http3Scarce() bool {
+	most := s.HTTP3Most.Load()
+	if most == 0 {
+		most = int64(len(s.Workers)) * loopHeldMost
+	}
+	return s.HTTP3Held.Load() > most
+}
+
 // endWait is how long the end of a request without a body is waited for that did not come with its
 // head. Without it the request would have to go on as one whose body comes later.
 const endWait = 50 * time.Millisecond
@@ -43,6 +56,7 @@ type http3Head struct {
 // http3Delivery is what is handed over at once of a request's body.
 type http3Delivery struct {
 	piece   *[http3Piece]byte // the memory that content is in; nil for none
+	held    *atomic.Int64     // which counts it
 	content []byte
 	trailer *head.List // nil for none
 	ended   bool       // this is the last
@@ -53,6 +67,7 @@ type http3Delivery struct {
 func (d *http3Delivery) free() {
 	if d.piece != nil {
 		http3Pieces.Put(d.piece)
+		d.held.Add(-http3Piece)
 		d.piece = nil
 	}
 	d.content = nil
@@ -138,8 +153,13 @@ func readHTTP3(h *http3Conn, q *quic.Stream) {
 	ln := h.current.Load()
 	st := &http3Stream{h: h, q: q, id: q.StreamID()}
 	st.in.room = make(chan struct{}, 1)
+	st.out.held = &h.w.shared.HTTP3Held
 	loop := h.w.loop
-	r := http3Reading{st: st, limits: &ln.HTTP2, piece: http3Pieces.Get().(*[http3Piece]byte)}
+	if h.w.shared.http3Scarce() {
+		loop.Post(func() { st.refuseUnread(http3.Overloaded, 503) })
+		return
+	}
+	r := http3Reading{st: st, limits: &ln.HTTP2}
 	defer r.free()
 	r.reader.Reset(ln.HTTP2.Head)
 	q.SetReadDeadline(time.Now().Add(time.Duration(ln.HeadTimeout)))
@@ -171,6 +191,7 @@ func readHTTP3(h *http3Conn, q *quic.Stream) {
 func (r *http3Reading) free() {
 	if r.piece != nil {
 		http3Pieces.Put(r.piece)
+		r.st.out.held.Add(-http3Piece)
 	}
 }
 
@@ -181,6 +202,7 @@ func (r *http3Reading) read() error {
 	}
 	if r.piece == nil {
 		r.piece = http3Pieces.Get().(*[http3Piece]byte)
+		r.st.out.held.Add(http3Piece)
 	}
 	n := copy(r.piece[:], r.have)
 	more, err := r.st.q.Read(r.piece[n:])
@@ -333,7 +355,7 @@ func (r *http3Reading) deliverable(d *http3Delivery) error {
 		}
 	}
 	if to > 0 {
-		d.piece, d.content, r.piece = r.piece, r.piece[:to], nil
+		d.piece, d.held, d.content, r.piece = r.piece, r.st.out.held, r.piece[:to], nil
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/quic-go/quic-go"
 
@@ -31,15 +32,16 @@ const (
 // outbox is what waits of a response to be written.
 type outbox struct {
 	mu      sync.Mutex
-	pending []byte // to be written next
-	queued  int    // bytes of pending, and of what is being written
-	went    int64  // bytes that were written
-	quick   int    // bytes that went to quic-go unwatched
-	writing bool   // the goroutine is there
-	fin     bool   // the stream ends behind pending
-	waits   bool   // the loop wants to hear when there is room again
-	dropped bool   // nothing is written any more
-	closed  bool   // the end was given to quic-go
+	pending []byte        // to be written next
+	queued  int           // bytes of pending, and of what is being written
+	held    *atomic.Int64 // which counts them
+	went    int64         // bytes that were written
+	quick   int           // bytes that went to quic-go unwatched
+	writing bool          // the goroutine is there
+	fin     bool          // the stream ends behind pending
+	waits   bool          // the loop wants to hear when there is room again
+	dropped bool          // nothing is written any more
+	closed  bool          // the end was given to quic-go
 }
 
 // waiting is how many bytes the client has not taken.
@@ -49,11 +51,11 @@ func (o *outbox) waiting() int {
 	return o.queued
 }
 
-// full says whether there is no room. Then the loop hears when there is some.
-func (o *outbox) full() bool {
+// full says whether there is no room in a window. Then the loop hears when there is some.
+func (o *outbox) full(window int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.waits = o.queued >= outboxWindow
+	o.waits = o.queued >= window
 	return o.waits
 }
 
@@ -68,6 +70,7 @@ func (o *outbox) progress() int64 {
 func (o *outbox) drop() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.held.Add(-int64(o.queued))
 	o.dropped, o.pending, o.queued = true, nil, 0
 	return !o.closed
 }
@@ -100,6 +103,7 @@ func (st *http3Stream) push(first, content, last []byte, end bool) error {
 	}
 	o.pending = append(append(append(o.pending, first...), content...), last...)
 	o.queued += n
+	o.held.Add(int64(n))
 	o.fin = end
 	if !o.writing {
 		o.writing = true
@@ -154,6 +158,7 @@ func (st *http3Stream) writeAll(p []byte) bool {
 			return false
 		}
 		o.queued -= n
+		o.held.Add(-int64(n))
 		o.went += int64(n)
 		drained := o.waits && o.queued <= outboxLow
 		if drained {
@@ -209,7 +214,8 @@ func (st *http3Stream) send(f *flow, buf []byte, from, to int, parts parts) erro
 	if parts&withEnd != 0 {
 		st.finished = true
 		if trailers := f.responseTrailers(); trailers != nil {
-			tail = h.w.appendTrailers3(trailers)
+			h.w.tail3 = h.w.appendTrailers3(h.w.tail3[:0], trailers)
+			tail = h.w.tail3
 		}
 	}
 	err := st.push(out, buf[from:to], tail, st.finished)
@@ -221,7 +227,7 @@ func (st *http3Stream) send(f *flow, buf []byte, from, to int, parts parts) erro
 
 // congested implements stream.
 func (st *http3Stream) congested() bool {
-	if !st.out.full() {
+	if !st.out.full(st.window()) {
 		return false
 	}
 	st.watch()
@@ -229,7 +235,15 @@ func (st *http3Stream) congested() bool {
 }
 
 // space implements stream.
-func (st *http3Stream) space() int { return max(0, outboxWindow-st.out.waiting()) }
+func (st *http3Stream) space() int { return max(0, st.window()-st.out.waiting()) }
+
+// window is how much of the response waits until no more of it is read.
+func (st *http3Stream) window() int {
+	if st.h.w.shared.http3Scarce() {
+		return quickBytes
+	}
+	return outboxWindow
+}
 
 // sent implements stream. quic-go has the last bytes, or the outbox.
 func (st *http3Stream) sent() (int64, bool) {
@@ -319,12 +333,12 @@ func appendFields3(e *http3.Encoder, l *head.List, status int, drop uint64) {
 	}
 }
 
-// appendTrailers3 makes the frame of a trailer section.
-func (w *Worker) appendTrailers3(l *head.List) []byte {
+// appendTrailers3 appends the frame of a trailer section.
+func (w *Worker) appendTrailers3(out []byte, l *head.List) []byte {
 	e := &w.encoder3
 	e.Begin()
 	appendFields3(e, l, 0, 0)
-	return e.AppendSection(nil)
+	return e.AppendSection(out)
 }
 
 // appendInterim implements stream.

@@ -70,13 +70,21 @@ func (st *http3Stream) begin(hd *http3Head) {
 		st.malformed(why)
 		return
 	}
+	if why != http2.OK {
+		h.w.shard.RefusedHeads3[why]++
+		if !h.spend(http2.FaultKind, http3.TooManyFaults) {
+			h.w.freeFlow(f)
+			st.flow = nil
+			st.drop(http3.ExcessiveLoad)
+			return
+		}
+	}
 	st.link()
 	f.req.Minor = 1 // as a request of HTTP/1.1 it is judged and copied
 	if h.head.Expect100 {
 		f.flags |= expects
 	}
 	if why != http2.OK {
-		h.w.shard.RefusedHeads3[why]++
 		st.flow.refuse(why.Status(), exchange.BadRequest)
 		return
 	}
@@ -169,11 +177,18 @@ func (st *http3Stream) refuseUnread(why http3.Reason, status int) {
 		return
 	}
 	st.h.w.shard.RefusedHTTP3[why]++
+	if why != http3.Overloaded && !st.h.spend(http2.FaultKind, http3.TooManyFaults) {
+		st.drop(why.Code())
+		return
+	}
 	st.newFlow()
 	st.link()
 	reason := exchange.BadRequest
-	if why == http3.HeadTimeout {
+	switch why {
+	case http3.HeadTimeout:
 		reason = exchange.HeadTimeout
+	case http3.Overloaded:
+		reason = exchange.InstanceOverloaded
 	}
 	st.flow.refuse(status, reason)
 }

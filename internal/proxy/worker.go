@@ -124,6 +124,7 @@ type Worker struct {
 	spareCalls int           // how many of them
 	http3      http3Conn     // the list's head: all connections of HTTP/3 of this loop
 	encoder3   http3.Encoder // for their field sections
+	tail3      []byte        // where trailers are put together
 	quick      []byte        // where what goes to quic-go at once is put together
 	packer     packer
 
@@ -166,8 +167,11 @@ type Shared struct {
 	MaxClients atomic.Int64
 	Clients    atomic.Int64
 	HTTP3      atomic.Int64 // goroutines that serve a connection of HTTP/3
-	Workers    []*Worker    // by loop; set before any loop runs
-	Seed       uint64       // of hashes that clients must not foresee; set before any loop runs
+	// HTTP3Held is how many bytes streams of HTTP/3 hold, of requests and responses, and HTTP3Most
+	// how many they may: see http3Scarce. 0 is for as many as otherwise.
+	HTTP3Held, HTTP3Most atomic.Int64
+	Workers              []*Worker // by loop; set before any loop runs
+	Seed                 uint64    // of hashes that clients must not foresee; set before any loop runs
 	// HeldBodies is how many bytes of requests' bodies a loop holds, 0 for maxHeld; set before any
 	// loop runs. A simulation reaches it by less.
 	HeldBodies int

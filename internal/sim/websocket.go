@@ -97,7 +97,8 @@ func (s *Scenario) addWebSockets(r *rand.Rand, mood float64) {
 		c.Requests = slices.Clone(c.Requests)
 		for j := range c.Requests {
 			q := &c.Requests[j]
-			plain := q.Method == "GET" && q.Cached == nil && q.Spoiled == 0 && !q.Old && !q.Upgrade && !q.Close
+			plain := q.Method == "GET" && q.Cached == nil && q.Spoiled == 0
+			plain = plain && !q.Old && !q.Upgrade && !q.Close
 			if plain && r.Float64() < share {
 				*q = RequestPlan{Method: "GET", Path: socketPath, Body: -1, Reset: q.Reset, Class: q.Class,
 					WebSocket: p.socket(r, mood, s.Quiet)}
