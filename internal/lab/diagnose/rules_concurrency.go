@@ -303,6 +303,8 @@ func waitFor(p *places, threads string) string {
 	case p.queue != nil && len(p.queue.where) > 0:
 		return fmt.Sprintf(": the others wait in %s for %s", p.queue.where[0].Function,
 			p.queue.place.what)
+	case p.to != "" && p.toThere == 1:
+		return fmt.Sprintf(": there is one connection to %s, and it is taken all the time", p.to)
 	case p.to != "":
 		return fmt.Sprintf(": there are %.0f connections to %s, and they are taken all the time",
 			p.toThere, p.to)
