@@ -82,8 +82,10 @@ func (k *generatorFlags) open(
 
 // work is what generators are told of a target and of the one request that is sent, where no scenario
 // takes its place.
-func (k *connectionFlags) work(url string, http3 bool, r *requestFlags, t load.Target) (*remote.Work, error) {
-	method, request, err := r.prepare(t)
+func (k *connectionFlags) work(
+	ctx context.Context, url string, http3 bool, r *requestFlags, t load.Target,
+) (*remote.Work, error) {
+	method, request, err := r.prepare(ctx, t)
 	if err != nil {
 		return nil, err
 	}

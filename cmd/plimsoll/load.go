@@ -163,7 +163,7 @@ type planned struct {
 // plan reads everything that the load needs.
 func (k *loadCommand) plan(ctx context.Context, c *console, target load.Target) (*planned, error) {
 	p := &planned{near: harness.Local(&target), mix: k.words(&target)}
-	work, err := k.work(k.URL, k.HTTP3, &k.requestFlags, target)
+	work, err := k.work(ctx, k.URL, k.HTTP3, &k.requestFlags, target)
 	if err != nil {
 		return nil, err
 	}

@@ -111,7 +111,7 @@ func (k *profileCommand) Run(ctx context.Context, c *console) error {
 func (k *profileCommand) read(
 	ctx context.Context, file string,
 ) (p *profile.Profile, raw []byte, from stacks.Format, err error) {
-	data, err := content(file)
+	data, err := input(ctx, func() ([]byte, error) { return content(file) })
 	if err != nil {
 		return nil, nil, "", err
 	}

@@ -66,7 +66,10 @@ func (k *replayCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return withExit{exitUsage, err}
 	}
-	log, err := replay.Open(k.Log, options)
+	log, err := input(ctx, func() (*replay.Log, error) { return replay.Open(k.Log, options) })
+	if err != nil && ctx.Err() != nil {
+		return err
+	}
 	if err != nil {
 		return withExit{exitUsage, err}
 	}

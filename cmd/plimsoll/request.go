@@ -153,8 +153,10 @@ func (k *connectionFlags) options() load.TLSOptions {
 func (k *requestFlags) given() bool { return len(k.Header) > 0 || k.Method != "" || k.Body != "" }
 
 // prepare makes the bytes of the request.
-func (k *requestFlags) prepare(target load.Target) (method string, request []byte, err error) {
-	body, err := k.body()
+func (k *requestFlags) prepare(
+	ctx context.Context, target load.Target,
+) (method string, request []byte, err error) {
+	body, err := input(ctx, k.body)
 	if err != nil {
 		return "", nil, err
 	}

@@ -4,11 +4,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // interrupting is a service that has its caller's process told to stop when it answers its n-th
@@ -58,6 +60,47 @@ func TestAReplayThatIsStoppedSaysSoAndWhatItMeasured(t *testing.T) {
 	}
 	if !strings.Contains(text, "Ended early: it was stopped.") || !strings.Contains(text, "log lines") {
 		t.Errorf("printed:\n%s", text)
+	}
+}
+
+// Input may never come: nobody writes to these pipes.
+func TestACommandThatWaitsForInputIsStopped(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Signals after the first would end this process.
+	more := make(chan os.Signal, 1)
+	signal.Notify(more, syscall.SIGTERM)
+	defer signal.Stop(more)
+	service := interrupting(t, 0)
+	for _, args := range [][]string{
+		{"profile", pipe},
+		{"replay", pipe, "--target", service},
+		{"load", service, "--body", "@" + pipe},
+		{"survey", service, "--slo", "p99<50ms", "--body", "@" + pipe},
+	} {
+		ended := make(chan struct{})
+		go func() {
+			// Until the command has taken the signal, which it asks for as it begins.
+			tick := time.NewTicker(50 * time.Millisecond)
+			defer tick.Stop()
+			for {
+				select {
+				case <-tick.C:
+					if err := syscall.Kill(os.Getpid(), syscall.SIGTERM); err != nil {
+						t.Error(err)
+					}
+				case <-ended:
+					return
+				}
+			}
+		}()
+		code, _, errs := command(nil, args...)
+		close(ended)
+		if code != 3 || !strings.Contains(errs, "it was stopped before it had begun") {
+			t.Errorf("%q: exit %d, %q", args, code, errs)
+		}
 	}
 }
 

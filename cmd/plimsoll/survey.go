@@ -103,7 +103,7 @@ func (k *surveyCommand) Run(ctx context.Context, c *console) error {
 	if err != nil {
 		return err
 	}
-	work, script, mix, err := k.mix(target)
+	work, script, mix, err := k.mix(ctx, target)
 	if err != nil {
 		return err
 	}
@@ -271,8 +271,10 @@ func webAddress(text string) bool {
 
 // mix is what is sent, as generators on other machines and as this one take it, and what that is in
 // words.
-func (k *surveyCommand) mix(target load.Target) (*remote.Work, load.Script, string, error) {
-	work, err := k.work(k.URL, k.HTTP3, &k.requestFlags, target)
+func (k *surveyCommand) mix(
+	ctx context.Context, target load.Target,
+) (*remote.Work, load.Script, string, error) {
+	work, err := k.work(ctx, k.URL, k.HTTP3, &k.requestFlags, target)
 	if err != nil {
 		return nil, nil, "", err
 	}

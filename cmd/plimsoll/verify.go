@@ -43,7 +43,7 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 				"let --timeout be one of them"),
 		}
 	}
-	_, request, err := k.prepare(target)
+	_, request, err := k.prepare(ctx, target)
 	if err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ type fileCache struct {
 }
 
 func (c *Config) check(s *scope) {
-	if s.good("admin") {
+	if s.good("admin") && !drawn(c.Admin.Address) {
 		s.claim(s.within("admin", "address"), c.Admin.Address)
 	}
 	s.entries("upstreams", func(name string, key, _ place) {
@@ -183,16 +183,17 @@ func (s *scope) listenAddress(name, address string) string {
 	return netip.AddrPortFrom(ip, uint16(port)).String()
 }
 
+// drawn says that the kernel draws the port of an address.
+func drawn(address string) bool { return strings.HasSuffix(address, ":0") }
+
 // claim notes that an address is listened on, and refuses it when another listener has it already.
 // ":80" and both wildcards are the same socket as far as the kernel is concerned, or would share
-// its connections at random with SO_REUSEPORT.
+// its connections at random with SO_REUSEPORT. Where the kernel draws the port each listener gets its
+// own, but listeners are told apart by their addresses as they are written.
 func (s *scope) claim(at place, address string) {
-	if strings.HasSuffix(address, ":0") {
-		return
-	}
 	same := address
 	for _, wildcard := range []string{"0.0.0.0:", "[::]:"} {
-		if port, found := strings.CutPrefix(address, wildcard); found {
+		if port, found := strings.CutPrefix(address, wildcard); found && !drawn(address) {
 			same = ":" + port
 		}
 	}

@@ -180,8 +180,9 @@ upstreams:
 }
 
 func TestAddressesAreCanonical(t *testing.T) {
-	cfg := parse(t, `listeners: [{address: "localhost:08080"}, {address: "[0::1]:1"}, {address: ":0"}, {address: ":0"}]`)
-	for i, want := range []string{"127.0.0.1:8080", "[::1]:1", ":0", ":0"} {
+	cfg := parse(t, `listeners: [{address: "localhost:08080"}, {address: "[0::1]:1"}, {address: ":0"}, {address: "0.0.0.0:0"}]
+admin: {address: "127.0.0.1:0"}`)
+	for i, want := range []string{"127.0.0.1:8080", "[::1]:1", ":0", "0.0.0.0:0"} {
 		if got := cfg.Listeners[i].Address; got != want {
 			t.Errorf("address %d is %q, want %q", i, got, want)
 		}

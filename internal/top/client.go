@@ -108,10 +108,15 @@ func (c *Client) get(
 		return c.refused(path, res.StatusCode, body)
 	}
 	if err := json.Unmarshal(body, into); err != nil {
-		return fmt.Errorf("%s%s does not answer as a plimsoll gateway does (%v): "+
-			"is it the admin address of one? Give --admin HOST:PORT", c, path, err)
+		return c.foreign(path, err.Error())
 	}
 	return nil
+}
+
+// foreign says that an answer is not a gateway's.
+func (c *Client) foreign(path, why string) error {
+	return fmt.Errorf("%s%s does not answer as a plimsoll gateway does (%s): "+
+		"is it the admin address of one? Give --admin HOST:PORT", c, path, why)
 }
 
 // unreached says what to do when there is no answer.
@@ -169,6 +174,9 @@ func (c *Client) sample(ctx context.Context) (*sample, error) {
 	err := c.get(ctx, "/readyz", c.patience, &s.ready, http.StatusServiceUnavailable)
 	if err != nil {
 		return nil, err
+	}
+	if s.ready.State == "" {
+		return nil, c.foreign("/readyz", "it does not say its state")
 	}
 	var routes struct {
 		Routes []routeSample `json:"routes"`

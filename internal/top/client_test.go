@@ -65,6 +65,8 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 	}{
 		"a token is demanded": {map[string]string{"/readyz": `401!{"error": "this address requires"}`},
 			[]string{"demands a token", "--token", "PLIMSOLL_ADMIN_TOKEN"}},
+		"another service": {map[string]string{"/readyz": `{"status": "ok"}`},
+			[]string{"/readyz does not answer as a plimsoll gateway", "--admin"}},
 		"garbage": {map[string]string{"/readyz": "\x1b[2J<html>"},
 			[]string{"/readyz does not answer as a plimsoll gateway", "--admin"}},
 		"JSON of something else": {map[string]string{"/api/v1/routes": `{"routes": 7}`},
@@ -228,7 +230,7 @@ func TestIntervalsFollowEachOther(t *testing.T) {
 		case "/api/v1/loadline":
 			w.WriteHeader(http.StatusNotFound)
 		default:
-			w.Write([]byte(`{}`))
+			w.Write([]byte(`{"state": "serving"}`))
 		}
 	}))
 	defer s.Close()

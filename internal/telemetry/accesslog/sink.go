@@ -56,6 +56,9 @@ func openSink(o Options, counters *Counters) (*sink, error) {
 func (s *sink) open() error {
 	// O_NONBLOCK makes a named pipe without a reader an error at once; it means nothing to files.
 	file, err := os.OpenFile(s.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o640)
+	if errors.Is(err, syscall.ENXIO) {
+		return fmt.Errorf("access log: nobody reads the pipe %s: start its reader first", s.path)
+	}
 	if err != nil {
 		return fmt.Errorf("access log: %w: check that the directory exists and is writable", err)
 	}
