@@ -251,7 +251,7 @@ const makeshiftFor = 10e9
 
 // mergeVary is the union of names with those by which what is stored varies.
 func (f *fetch) mergeVary(names []byte) ([]byte, bool) {
-	e := f.p.o.Memory.Lookup(f.primary)
+	e := f.p.o.Memory.Peek(f.primary)
 	if e == nil {
 		return names, true
 	}
