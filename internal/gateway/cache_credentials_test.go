@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -156,5 +157,41 @@ func TestWhatATrustedPeerSaysOfTheSchemeIsPartOfTheKey(t *testing.T) {
 		p.status("GET")
 		p.Close()
 		o.expectAsked(t, 3)
+	}
+}
+
+// What a service answers to a refresh with somebody's cookie says nothing of what others get: that
+// stays stored, and is served, until a refresh without one takes its place.
+func TestARefreshWithACookieTakesNothingFromOthers(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=50, stale-while-revalidate=3600")
+		if n.Add(1) == 1 {
+			w.Header().Set("Age", "100")
+		}
+		fmt.Fprint(w, n.Load(), r.Header.Get("Cookie"))
+	})
+	i := serveClean(t, cacheConfig(o, "early_refresh: false"))
+	c := i.client()
+	request(t, c, "GET", i.url("/"))
+	for try := range int64(3) {
+		_, body, h := request(t, c, "GET", i.url("/"), "Cookie", "me")
+		if body != "1" {
+			t.Errorf("a client with a cookie gets %q", body)
+		}
+		cacheStatus(t, h, "detail=stale-while-revalidate")
+		eventually(t, "the refresh to be asked for", func() bool { return o.asked.Load() == 2+try })
+		i.fetched()
+	}
+	if _, body, h := request(t, c, "GET", i.url("/")); body != "1" {
+		t.Errorf("who has no cookie gets %q, %s", body, h.Get("Cache-Status"))
+	}
+	eventually(t, "the refresh to be asked for", func() bool { return o.asked.Load() == 5 })
+	i.fetched()
+	for _, cookie := range []string{"", "me"} {
+		if _, body, h := request(t, c, "GET", i.url("/"), "Cookie", cookie); body != "5" {
+			t.Errorf("after the refresh, cookie %q: %q, %s", cookie, body, h.Get("Cache-Status"))
+		}
 	}
 }
