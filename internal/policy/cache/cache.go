@@ -221,7 +221,11 @@ func (p *Policy) look(x *exchange.Exchange, w *part, again int) exchange.PolicyV
 		a.release()
 		return p.pass(x, w, d.Why)
 	}
-	if a.found == nil && p.state.lately.refused(p.fillKey(&a), c.Now.Mono) {
+	// What is stored for others stays when a response is for its own client, so that alone does not say
+	// that the next one is worth waiting for.
+	alone := a.found == nil || p.o.Rules.Personal(&a.Request)
+	if alone && p.state.lately.refused(p.fillKey(&a), c.Now.Mono) {
+		a.release()
 		return p.pass(x, w, d.Why)
 	}
 	return p.await(x, w, &a, &d, again)

@@ -287,7 +287,7 @@ func (f *fetch) private(x *exchange.Exchange, why rules.Reason) {
 	w.count(&w.notStored[why])
 	if why != rules.TooEarly { // which says nothing of the resource
 		f.p.state.lately.refuse(f.fill.Key(), x.Now())
-		if f.stale != nil && !rules.Failing(x.Response.Status) && !(f.refresh && why.Personal()) {
+		if f.stale != nil && !rules.Failing(x.Response.Status) && !why.Personal() {
 			f.p.o.Memory.Remove(f.stale.Key()) // it is not what the origin answers any more
 		}
 	}
