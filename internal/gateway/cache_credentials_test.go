@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -156,5 +157,86 @@ func TestWhatATrustedPeerSaysOfTheSchemeIsPartOfTheKey(t *testing.T) {
 		p.status("GET")
 		p.Close()
 		o.expectAsked(t, 3)
+	}
+}
+
+// Nor does it take from others what is stale, which they may need when the service fails, and can have
+// revalidated.
+func TestARevalidationWithACookieTakesNothingFromOthers(t *testing.T) {
+	t.Parallel()
+	var broken atomic.Bool
+	validated := make(chan string, 10)
+	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		if broken.Load() {
+			w.WriteHeader(503)
+			return
+		}
+		validated <- r.Header.Get("If-None-Match")
+		w.Header().Set("Cache-Control", "max-age=0, stale-if-error=100")
+		w.Header().Set("Etag", `"1"`)
+		fmt.Fprint(w, "for ", r.Header.Get("Cookie"))
+	})
+	i := serveClean(t, cacheConfig(o, ""))
+	c := i.client()
+	request(t, c, "GET", i.url("/"))
+	for range 3 { // the first asks whether what is stored is still good, the others go on their own
+		if _, body, _ := request(t, c, "GET", i.url("/"), "Cookie", "me"); body != "for me" {
+			t.Errorf("a client with a cookie gets %q", body)
+		}
+	}
+	for n, want := range []string{"", `"1"`, "", ""} {
+		if got := <-validated; got != want {
+			t.Errorf("request %d asks for other than %q", n, got)
+		}
+	}
+	broken.Store(true)
+	for _, fields := range [][]string{nil, {"Cookie", "me"}} {
+		status, body, h := request(t, c, "GET", i.url("/"), fields...)
+		if fields != nil {
+			if status != 503 && body != "for " {
+				t.Errorf("with a cookie, while the service fails: %d %q", status, body)
+			}
+			continue
+		}
+		if status != 200 || body != "for " {
+			t.Errorf("while the service fails: %d %q", status, body)
+		}
+		cacheStatus(t, h, "stale-if-error")
+	}
+}
+
+// What a service answers to a refresh with somebody's cookie says nothing of what others get: that
+// stays stored, and is served, until a refresh without one takes its place.
+func TestARefreshWithACookieTakesNothingFromOthers(t *testing.T) {
+	t.Parallel()
+	var n atomic.Int64
+	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=50, stale-while-revalidate=3600")
+		if n.Add(1) == 1 {
+			w.Header().Set("Age", "100")
+		}
+		fmt.Fprint(w, n.Load(), r.Header.Get("Cookie"))
+	})
+	i := serveClean(t, cacheConfig(o, "early_refresh: false"))
+	c := i.client()
+	request(t, c, "GET", i.url("/"))
+	for try := range int64(3) {
+		_, body, h := request(t, c, "GET", i.url("/"), "Cookie", "me")
+		if body != "1" {
+			t.Errorf("a client with a cookie gets %q", body)
+		}
+		cacheStatus(t, h, "detail=stale-while-revalidate")
+		eventually(t, "the refresh to be asked for", func() bool { return o.asked.Load() == 2+try })
+		i.fetched()
+	}
+	if _, body, h := request(t, c, "GET", i.url("/")); body != "1" {
+		t.Errorf("who has no cookie gets %q, %s", body, h.Get("Cache-Status"))
+	}
+	eventually(t, "the refresh to be asked for", func() bool { return o.asked.Load() == 5 })
+	i.fetched()
+	for _, cookie := range []string{"", "me"} {
+		if _, body, h := request(t, c, "GET", i.url("/"), "Cookie", cookie); body != "5" {
+			t.Errorf("after the refresh, cookie %q: %q, %s", cookie, body, h.Get("Cache-Status"))
+		}
 	}
 }

@@ -77,8 +77,9 @@ routes: [{match: /, upstream: s, cache: {early_refresh: false}}]
 	if held < keys/20 || held > keys/5 {
 		t.Errorf("%d of %d keys are held: it is to be about a tenth", held, keys)
 	}
-	// Hashes are seeded again in each process, so both vary by some tenths of a percent.
-	if ours < theirs-0.01 {
+	// Hashes are seeded again in each process, so both vary by a tenth of a percent. To look a response
+	// up twice for one request costs half a percent.
+	if ours < theirs-0.0035 {
 		t.Errorf("the hit ratio is %.4f, and %.4f with the policy alone", ours, theirs)
 	}
 }

@@ -149,6 +149,7 @@ func TestWhatIsShedForTheRoutesBoundGetsWhatIsStored(t *testing.T) {
 	s := newLadderService(t)
 	i := laddered(t, s, "", "stale_under_pressure: 1h", ", concurrency: 1", "")
 	i.stored()
+	i.nothingInFlight()
 	busy := i.dial()
 	busy.send("GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-s.came
@@ -189,6 +190,7 @@ func TestWhatIsRefusedForAClientsBoundGetsNothingStored(t *testing.T) {
 	s := newLadderService(t)
 	i := laddered(t, s, "", "", `, concurrency: {key: client_address, max_per_value: 1}`, "")
 	i.stored()
+	i.nothingInFlight()
 	busy := i.dial()
 	busy.send("GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-s.came
@@ -203,6 +205,7 @@ func TestWhatIsStoredIsNotGivenAroundAccessControl(t *testing.T) {
 	s := newLadderService(t)
 	i := laddered(t, s, "", "", `, concurrency: 1, access: {deny: ["203.0.113.1"]}`, "")
 	i.stored()
+	i.nothingInFlight()
 	busy := i.dial()
 	busy.send("GET /hang HTTP/1.1\r\nHost: a\r\n\r\n")
 	<-s.came

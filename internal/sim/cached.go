@@ -39,7 +39,8 @@ const cachedService = "10.0.2.1:80"
 var cachedFields = []string{
 	"cache-control: no-cache", "cache-control: max-age=0", "cache-control: max-age=1",
 	"cache-control: no-store",
-	"cache-control: max-stale=5", "cache-control: min-fresh=1", "range: bytes=10-999", "range: bytes=-100",
+	"cache-control: max-stale=5", "cache-control: stale-if-error=3", "cache-control: min-fresh=1",
+	"range: bytes=10-999", "range: bytes=-100",
 	"range: bytes=5000-", "range: bytes=10-20,30-40", "if-modified-since: Mon, 23 Nov 2020 10:00:00 GMT",
 	`if-none-match: "s1"`, `if-none-match: *`, `if-match: "s3"`, "authorization: me", "cookie: user=me",
 	"accept-language: de", "accept-encoding: gzip", "accept-encoding: br, gzip", "x-poison: evil",
@@ -162,6 +163,6 @@ func (s *Scenario) cacheRoute(times string) string {
 		return ""
 	}
 	return fmt.Sprintf("  - {match: \"%s{key}\", upstream: c, %s, cache: {wait: %v, early_refresh: %t, "+
-		"ignore_client_directives: %t, key: {drop_query: [t]}}}\n", cachedPath, times, c.Wait,
-		c.Early, c.IgnoreClients)
+		"ignore_client_directives: %t, heuristic: 10%%, heuristic_max: %v, key: {drop_query: [t]}}}\n",
+		cachedPath, times, c.Wait, c.Early, c.IgnoreClients, maxHeuristic)
 }

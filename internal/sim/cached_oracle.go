@@ -36,9 +36,13 @@ type shelved struct {
 // validity is for how long an answer may be served, from its head or from a 304 on.
 type validity struct {
 	asked, said int64 // when the request had come, and when the service answered
-	fresh       int64 // from said on, nanoseconds; less than 0 where it was stale before
-	grace       int64 // and how much longer in a case of need
+	fresh       int64 // from age 0 on, nanoseconds
+	age, dated  int64 // how old it was by its Age, and by its Date
+	while       int64 // how much longer it may be served while it is fetched again,
+	failing     int64 // and when that fails
+	strict      bool  // no client can ask for it when it is stale
 	always      bool  // no-cache: to be validated before each use
+	immutable   bool
 }
 
 // outdated is that something was purged, or changed by an unsafe method.
@@ -50,13 +54,6 @@ type outdated struct {
 
 // fetching is a fetch whose head is awaited.
 type fetching struct{ conn *cachedConn }
-
-// asksAgain says whether the client wants nothing that is older than its request.
-func (q *request) asksAgain() bool {
-	c := q.Cached
-	return c.field("cache-control") == "no-cache" || c.field("pragma") == "no-cache" &&
-		c.field("cache-control") == ""
-}
 
 // starts takes the head of an answer to a request of a route with a cache.
 func (s *shelf) starts(a *answer, h *messageHead) error {
@@ -97,7 +94,10 @@ func (s *shelf) starts(a *answer, h *messageHead) error {
 		one.taken = q.token
 		return nil
 	}
-	return s.mayServe(q, one)
+	if own := h.value("x-own"); own != "" {
+		return fmt.Errorf("%s is answered with %d and a field that is not to be stored, %s", q.token, n, own)
+	}
+	return s.mayServe(q, one, h)
 }
 
 // framed checks status, length and range.
@@ -134,38 +134,137 @@ func (s *shelf) framed(a *answer, h *messageHead, one *shelved) error {
 	return nil
 }
 
-// mayServe says whether a stored answer may be served to a request (RFC 9111, section 4).
-func (s *shelf) mayServe(q *request, one *shelved) error {
-	w := s.w
-	slack := int64(10*time.Millisecond + w.scenario.Kernel.StallFor)
-	ignores := w.scenario.Cache.IgnoreClients
-	oldest := int64(1 << 62)
-	if text, is := strings.CutPrefix(q.Cached.field("cache-control"), "max-age="); is && !ignores {
-		seconds, _ := strconv.Atoi(text)
-		oldest = int64(seconds) * int64(time.Second)
-	}
-	why := ""
-	for _, v := range one.times {
-		late := q.since - slack - v.said
-		switch {
-		case s.outdatedFor(q, one, &v):
-			why = "what was purged or outdated"
-		case late < 0: // it came for this request, or for one that came with it
+// mayServe says whether a stored answer may be served to a request (RFC 9111, section 4), for the
+// reason that the gateway gives, and with the age that it says it has.
+func (s *shelf) mayServe(q *request, one *shelved, h *messageHead) error {
+	why, told := "", h.value("cache-status")
+	for i := range one.times {
+		v := &one.times[i]
+		if why = s.wrong(q, one, v, h); why == "" {
 			return nil
-		case q.asksAgain() && !ignores && v.grace == 0:
-			why = "what is older than the request, which asks for something new"
-		case late > oldest && v.grace == 0:
-			why = "what is older than its client wants it"
-		case v.always:
-			why = "what is to be validated before each use"
-		case late < v.fresh+v.grace || q.Cached.field("cache-control") == "max-stale=5" && !ignores &&
-			late < v.fresh+int64(5*time.Second):
-			return nil
-		default:
-			why = fmt.Sprintf("what is stale for %v", time.Duration(late-v.fresh))
 		}
 	}
-	return fmt.Errorf("%s is answered with %d: %s", q.token, one.serial, why)
+	return fmt.Errorf("%s is answered with %d (%s): %s", q.token, one.serial, told, why)
+}
+
+// wrong says why an answer may not be served by what was said of it at one time; "" when it may.
+func (s *shelf) wrong(q *request, one *shelved, v *validity, h *messageHead) string {
+	scenario := s.w.scenario
+	slack := int64(10*time.Millisecond + scenario.Kernel.StallFor)
+	if scenario.Kernel.Fragment > 0 { // a head then travels in several pieces, one after the other
+		slack += 30 * int64(scenario.Kernel.Latency)
+	}
+	here, initial := q.since-slack-v.said, v.age // how long it has been here at least
+	if scenario.Kernel.WallSteps == 0 {
+		initial = max(initial, v.dated)
+	}
+	age := here + initial
+	switch why := s.wrongAge(v, h, age); {
+	case s.outdatedFor(q, one, v):
+		return "what was purged or outdated"
+	case why != "":
+		return why
+	case here < 0: // it came for this request, or for one that came with it
+		return ""
+	}
+	limits := q.Cached.limits()
+	if scenario.Cache.IgnoreClients {
+		limits = clientLimits{age: never}
+	}
+	late := age - v.fresh
+	_, detail, _ := strings.Cut(h.value("cache-status"), "detail=")
+	if !strings.Contains(h.value("cache-status"), "; hit") { // it joins a fetch whose head has come
+		switch {
+		case late < v.while:
+			detail = "stale-while-revalidate"
+		case limits.stale > 0:
+			detail = "max-stale"
+		}
+	}
+	switch detail {
+	case "stale-if-error":
+		most := v.failing
+		if !v.strict {
+			most = max(most, limits.failing)
+		}
+		switch {
+		case scenario.Quiet && scenario.Gateway.InFlight == 0:
+			return "what is for failures, and nothing fails"
+		case h.value("x-degraded") == "":
+			return "what is for failures, and is not marked"
+		case v.always || late >= most:
+			return fmt.Sprintf("what is stale for %v, for failures", time.Duration(late))
+		}
+		return ""
+	case "max-stale":
+		if v.always || limits.again || late >= 0 && (v.strict || late > limits.stale) {
+			return fmt.Sprintf("what is stale for %v, for its client", time.Duration(late))
+		}
+		return ""
+	case "stale-while-revalidate":
+		late -= v.while
+	case "overload":
+		return "what is stale, for too much to do"
+	}
+	switch {
+	case v.always:
+		return "what is to be validated before each use"
+	case limits.again:
+		return "what is older than the request, which asks for something new"
+	case age > limits.age && !(v.immutable && limits.age == 0 && late < 0):
+		return "what is older than its client wants it"
+	case late >= 0:
+		return fmt.Sprintf("what is stale for %v", time.Duration(late))
+	}
+	return ""
+}
+
+// wrongAge says what is wrong with the Age of an answer that is so old at least.
+func (s *shelf) wrongAge(v *validity, h *messageHead, least int64) string {
+	if told := h.value("cache-status"); !strings.Contains(told, "; hit") && !strings.Contains(told, "; stored") {
+		return "" // it comes from the service as it is
+	}
+	said := int64(h.number("age")) * int64(time.Second)
+	// A fetch may have waited, or tried before, for as long as its route's timeout.
+	most := s.w.kernel.Clock() - v.asked + max(v.age, v.dated) + int64(s.w.scenario.Gateway.Timeout) +
+		2*int64(time.Second)
+	switch {
+	case said < 0:
+		return "no Age"
+	case said <= least-int64(time.Second):
+		return fmt.Sprintf("an Age of %v, and it is %v old at least", time.Duration(said), time.Duration(least))
+	case said > most && s.w.scenario.Kernel.WallSteps == 0:
+		return fmt.Sprintf("an Age of %v, and it is %v old at most", time.Duration(said), time.Duration(most))
+	}
+	return ""
+}
+
+// clientLimits are what a client asks of a stored answer, nanoseconds.
+type clientLimits struct {
+	age            int64 // how old it may be
+	stale, failing int64 // for how long it may be stale, and be so when the service fails
+	again          bool  // nothing stored is wanted
+}
+
+// never is a limit that nothing reaches.
+const never = int64(1) << 62
+
+// limits reads what the request says.
+func (p *CachedPlan) limits() clientLimits {
+	l := clientLimits{age: never}
+	control := p.field("cache-control")
+	name, text, _ := strings.Cut(control, "=")
+	n, _ := strconv.Atoi(text)
+	for _, of := range []struct {
+		name string
+		to   *int64
+	}{{"max-age", &l.age}, {"max-stale", &l.stale}, {"stale-if-error", &l.failing}} {
+		if of.name == name {
+			*of.to = int64(n) * int64(time.Second)
+		}
+	}
+	l.again = control == "no-cache" || control == "" && p.field("pragma") == "no-cache"
+	return l
 }
 
 // outdatedFor says whether an answer was purged, or outdated, before the request came.

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -110,23 +111,77 @@ func (c *cachedConn) onEnd(map[string]string) error {
 	return nil
 }
 
-// lifetimes are what answers say of how long they may be served.
-var lifetimes = []struct {
-	text   string
-	fresh  time.Duration
-	grace  time.Duration
-	always bool
-	lone   bool // not to be stored
-}{
+// lifetime is what an answer says of how long it may be served. Dates are seconds from when the
+// service answers; 0 for such a field that is not there.
+type lifetime struct {
+	text                    string // Cache-Control
+	fresh                   time.Duration
+	date, expires, modified int
+	while, failing          time.Duration // how much longer while it is fetched again, and when that fails
+	strict                  bool          // clients cannot ask for it when it is stale
+	always                  bool          // to be validated before each use
+	immutable               bool
+	heuristic               bool
+	lone                    bool // not to be stored
+}
+
+var lifetimes = []lifetime{
 	{text: "max-age=1", fresh: time.Second}, {text: "max-age=1", fresh: time.Second},
-	{text: "max-age=2", fresh: 2 * time.Second}, {text: "public, s-maxage=1, max-age=100",
-		fresh: time.Second},
+	{text: "max-age=2", fresh: 2 * time.Second},
+	{text: "public, s-maxage=1, max-age=100", fresh: time.Second, strict: true},
 	{text: "max-age=60", fresh: time.Minute}, {text: "public, max-age=60", fresh: time.Minute},
-	{text: "max-age=0, must-revalidate"}, {text: "no-cache, max-age=60", always: true},
-	{text: "max-age=1, stale-while-revalidate=2", fresh: time.Second, grace: 2 * time.Second},
-	{text: "max-age=1, stale-if-error=3", fresh: time.Second, grace: 3 * time.Second},
-	{text: "private, max-age=60", lone: true}, {text: "no-store", lone: true}, {text: "max-age=0", fresh: 0},
-	{text: "max-age=60, max-age=1", fresh: time.Second}, {text: "max-age=nonsense", lone: false},
+	{text: "max-age=0, must-revalidate", strict: true},
+	{text: "max-age=1, must-revalidate", fresh: time.Second, strict: true},
+	{text: "no-cache, max-age=60", always: true, strict: true},
+	{text: "max-age=1, stale-while-revalidate=2", fresh: time.Second, while: 2 * time.Second},
+	{text: "max-age=1, stale-if-error=3", fresh: time.Second, failing: 3 * time.Second},
+	{text: "s-maxage=1, stale-if-error=2", fresh: time.Second, failing: 2 * time.Second, strict: true},
+	{text: "max-age=1, must-revalidate, stale-if-error=9, stale-while-revalidate=9", fresh: time.Second,
+		strict: true},
+	{text: "private, max-age=60", lone: true}, {text: "no-store", lone: true}, {text: "max-age=0"},
+	{text: "max-age=60, max-age=1", fresh: time.Second}, {text: "max-age=nonsense"},
+	{text: "max-age=2, immutable", fresh: 2 * time.Second, immutable: true},
+	{text: `max-age=2, no-cache="x-own, x-else"`, fresh: 2 * time.Second},
+	{text: "max-age=60, private=X-Own", fresh: time.Minute},
+	{date: -1, expires: 1, fresh: 2 * time.Second}, {date: 1, expires: 3, fresh: 2 * time.Second},
+	{date: 1, expires: -60}, {text: "max-age=1", date: -1, expires: 60, fresh: time.Second},
+	{text: "max-age=3", date: -2, fresh: 3 * time.Second},
+	{date: -1, modified: -21, fresh: 2 * time.Second, heuristic: true},
+	{text: "public", date: -1, modified: -3600, fresh: maxHeuristic, heuristic: true},
+	{date: -1, modified: 3600, heuristic: true},
+}
+
+// maxHeuristic is the configuration's heuristic_max; heuristic is 10%.
+const maxHeuristic = 2 * time.Second
+
+// fields are the lines of an answer that has such a life; own is a word of the answer's.
+func (l *lifetime) fields(own string) string {
+	text := ""
+	if l.text != "" {
+		text = "Cache-Control: " + l.text + "\r\n"
+	}
+	if strings.Contains(strings.ToLower(l.text), "x-own") {
+		text += "X-Own: " + own + "\r\n"
+	}
+	for _, d := range []struct {
+		name string
+		in   int
+	}{{"Date", l.date}, {"Expires", l.expires}, {"Last-Modified", l.modified}} {
+		if d.in != 0 {
+			at := time.Now().Add(time.Duration(d.in) * time.Second)
+			text += d.name + ": " + at.UTC().Format(http.TimeFormat) + "\r\n"
+		}
+	}
+	return text
+}
+
+// validity is for how long an answer that was asked for then may be served.
+func (l *lifetime) validity(asked, said int64, age int) validity {
+	return validity{
+		asked: asked, said: said, fresh: int64(l.fresh), while: int64(l.while), failing: int64(l.failing),
+		strict: l.strict, always: l.always, immutable: l.immutable,
+		age: int64(max(age, 0)) * int64(time.Second), dated: int64(max(-l.date, 0)) * int64(time.Second),
+	}
 }
 
 // answer answers a request.
@@ -135,17 +190,21 @@ func (c *cachedConn) answer(one *shelved) {
 		return
 	}
 	w, r, h := c.s.w, c.rng, c.head
-	one.times[0].said = w.kernel.Clock()
-	life := lifetimes[r.IntN(len(lifetimes))]
-	v := &one.times[0]
-	v.fresh, v.grace, v.always = int64(life.fresh), int64(life.grace), life.always
-	fields := "Cache-Control: " + life.text + "\r\n"
+	life, age := lifetimes[r.IntN(len(lifetimes))], 0
 	if r.IntN(6) == 0 {
-		age := r.IntN(3)
-		fields += fmt.Sprintf("Age: %d\r\n", age)
-		v.fresh -= int64(age) * int64(time.Second)
+		age = r.IntN(3)
 	}
-	if old := c.validates(h, one); old != nil {
+	old := c.validates(h, one)
+	if old != nil && (life.text == "" || life.heuristic) {
+		life = lifetimes[0] // what a 304 leaves out of this stays as it was
+	}
+	fields := life.fields(strconv.Itoa(one.serial))
+	if age > 0 {
+		fields += fmt.Sprintf("Age: %d\r\n", age)
+	}
+	v := &one.times[0]
+	*v = life.validity(v.asked, w.kernel.Clock(), age)
+	if old != nil {
 		c.s.trace304(c, old, *v, fields)
 		return
 	}
@@ -165,8 +224,12 @@ func (c *cachedConn) answer(one *shelved) {
 			one.status = 404
 		}
 	}
+	if life.heuristic && one.status >= 500 && life.text != "public" {
+		v.fresh = 0
+	}
 	if h.value("authorization") != "" && !strings.Contains(life.text, "public") &&
-		!strings.Contains(life.text, "must-revalidate") || h.value("cookie") != "" {
+		!strings.Contains(life.text, "must-revalidate") && !strings.Contains(life.text, "s-maxage") ||
+		h.value("cookie") != "" {
 		one.shared = false
 	}
 	c.says(one, fields)

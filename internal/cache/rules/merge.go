@@ -94,8 +94,7 @@ func merge(dst *head.List, block []byte, answer *head.List, update func(*head.Fi
 // alone that asked.
 func (o *Options) isPersonal(r *Request, merged *head.Response, at Times) bool {
 	v := o.read(merged, at)
-	why := o.refuses(r, merged, &v)
-	return why == Authorized || why == WithCookie
+	return o.refuses(r, merged, &v).Personal()
 }
 
 // updates says whether a field of a 304 changes what is stored. What belongs to the answer's own

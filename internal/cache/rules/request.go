@@ -64,8 +64,10 @@ func (r *Request) field(f *head.Field) {
 func (r *Request) other(f *head.Field) {
 	switch n := f.Name; len(n) {
 	case len("pragma"):
-		if is(n, "pragma") && is(trim(f.Value), "no-cache") {
-			r.pragma = true
+		for list := f.Value; is(n, "pragma") && len(list) > 0; {
+			var member []byte
+			member, list = nextMember(list)
+			r.pragma = r.pragma || is(member, "no-cache")
 		}
 	case len("if-match"):
 		r.match = r.match || is(n, "if-match")

@@ -154,6 +154,21 @@ func (s *Store) Lookup(key []byte) *Entry {
 	return e
 }
 
+// Peek is Lookup for those who do not use what is stored: it counts nothing, and does not make the
+// entry one that is asked for more often. The caller holds it likewise.
+func (s *Store) Peek(key []byte) *Entry {
+	found, ok := s.cache.GetEntryQuietly(s.hash(key))
+	if !ok || !found.Value.acquire() {
+		return nil
+	}
+	e := found.Value
+	if !bytes.Equal(e.key, key) || s.purges.hit(e) {
+		e.Release()
+		return nil
+	}
+	return e
+}
+
 // remove takes out the entry, unless another one has taken its place.
 func (s *Store) remove(h hashKey, e *Entry) {
 	s.cache.ComputeIfPresent(h, func(now *Entry) (*Entry, otter.ComputeOp) {

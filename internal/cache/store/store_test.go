@@ -28,6 +28,29 @@ func TestWhatIsStoredIsFoundWhole(t *testing.T) {
 	}
 }
 
+// A look that uses nothing finds what Lookup finds, and leaves no trace of itself.
+func TestALookThatUsesNothingIsNotCounted(t *testing.T) {
+	s := open(t, store.Options{Bytes: 8 << 20})
+	put(t, s, "k", 1, 1000, "tag")
+	before := s.Stats()
+	e := s.Peek([]byte("k"))
+	if e == nil || e.Meta.Date != 1 {
+		t.Fatalf("what is stored is not found: %+v", e)
+	}
+	e.Release()
+	if s.Peek([]byte("none")) != nil {
+		t.Error("what is not stored is found")
+	}
+	s.PurgeTag([]byte("tag"), false)
+	if s.Peek([]byte("k")) != nil {
+		t.Error("what was purged is found")
+	}
+	if after := s.Stats(); after.Hits != before.Hits || after.Misses != before.Misses ||
+		after.Purged != before.Purged {
+		t.Errorf("%+v, and before it %+v", after, before)
+	}
+}
+
 func TestSlicesGiveRangesInBoundedParts(t *testing.T) {
 	s := open(t, store.Options{Bytes: 16 << 20})
 	const n = 200_000

@@ -203,7 +203,7 @@ func (p *Policy) look(x *exchange.Exchange, w *part, again int) exchange.PolicyV
 		}
 		return p.pass(x, w, why)
 	}
-	p.find(x, w, &a)
+	p.find(x, w, &a, (*store.Store).Lookup)
 	c := rules.Circumstances{Now: instant(x), Varies: a.varies}
 	if a.found != nil {
 		c.Purged = a.found.Soft()
@@ -221,7 +221,11 @@ func (p *Policy) look(x *exchange.Exchange, w *part, again int) exchange.PolicyV
 		a.release()
 		return p.pass(x, w, d.Why)
 	}
-	if a.found == nil && p.state.lately.refused(p.fillKey(&a), c.Now.Mono) {
+	// What is stored for others stays when a response is for its own client, so that alone does not say
+	// that the next one is worth waiting for.
+	alone := a.found == nil || p.o.Rules.Personal(&a.Request)
+	if alone && p.state.lately.refused(p.fillKey(&a), c.Now.Mono) {
+		a.release()
 		return p.pass(x, w, d.Why)
 	}
 	return p.await(x, w, &a, &d, again)
@@ -247,19 +251,21 @@ func (p *Policy) decide(a *asked, c *rules.Circumstances) rules.Decision {
 	return p.o.Rules.Decide(&a.Request, &a.found.Meta, a.found.Block(), c)
 }
 
-// find makes the key and looks it up.
-func (p *Policy) find(x *exchange.Exchange, w *part, a *asked) {
+// find makes the key and looks it up, by Lookup or, where the answer is not used, by Peek.
+func (p *Policy) find(
+	x *exchange.Exchange, w *part, a *asked, look func(*store.Store, []byte) *store.Entry,
+) {
 	var uri int
 	w.key, uri = p.appendKey(w.key[:0], x)
 	a.key, a.uri = w.key, w.key[:uri]
-	a.found = p.o.Memory.Lookup(a.key)
+	a.found = look(p.o.Memory.Store, a.key)
 	if a.found == nil || a.found.Vary() == nil {
 		return
 	}
 	w.variant = p.o.Rules.Key.AppendVariant(append(w.variant[:0], a.key...), a.found.Vary(), x.Request)
 	a.found.Release()
 	a.key = w.variant
-	a.found = p.o.Memory.Lookup(a.key)
+	a.found = look(p.o.Memory.Store, a.key)
 	a.varies = a.found == nil
 }
 

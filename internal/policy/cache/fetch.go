@@ -251,7 +251,7 @@ const makeshiftFor = 10e9
 
 // mergeVary is the union of names with those by which what is stored varies.
 func (f *fetch) mergeVary(names []byte) ([]byte, bool) {
-	e := f.p.o.Memory.Lookup(f.primary)
+	e := f.p.o.Memory.Peek(f.primary)
 	if e == nil {
 		return names, true
 	}
@@ -287,7 +287,7 @@ func (f *fetch) private(x *exchange.Exchange, why rules.Reason) {
 	w.count(&w.notStored[why])
 	if why != rules.TooEarly { // which says nothing of the resource
 		f.p.state.lately.refuse(f.fill.Key(), x.Now())
-		if f.stale != nil && !rules.Failing(x.Response.Status) {
+		if f.stale != nil && !rules.Failing(x.Response.Status) && !why.Personal() {
 			f.p.o.Memory.Remove(f.stale.Key()) // it is not what the origin answers any more
 		}
 	}

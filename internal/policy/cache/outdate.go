@@ -140,7 +140,7 @@ func (p *Policy) noteHead(x *exchange.Exchange, a *asked) {
 // headOutdates makes what is stored stale where the response to HEAD differs from it (RFC 9111, section
 // 4.3.5): the next GET asks whether it is still good.
 func (p *Policy) headOutdates(x *exchange.Exchange) {
-	e := p.o.Memory.Lookup(x.CacheKey)
+	e := p.o.Memory.Peek(x.CacheKey)
 	if e == nil {
 		return
 	}

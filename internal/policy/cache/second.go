@@ -238,12 +238,12 @@ func (s *second) renewed(h *store.Head, old *store.Entry) {
 	if s == nil || len(h.Tags) == 0 && old.Tagged() {
 		return
 	}
-	e := s.f.p.o.Memory.Lookup(h.Key)
+	e := s.f.p.o.Memory.Peek(h.Key)
 	if e == nil {
 		return
 	}
 	if !bytes.Equal(h.Key, s.f.primary) {
-		if marker := s.f.p.o.Memory.Lookup(s.f.primary); marker != nil {
+		if marker := s.f.p.o.Memory.Peek(s.f.primary); marker != nil {
 			s.varies(bytes.Clone(marker.Vary()))
 			marker.Release()
 		}

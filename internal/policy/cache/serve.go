@@ -25,7 +25,7 @@ func (p *Policy) hit(
 ) exchange.PolicyVerdict {
 	e := a.found
 	early := d.Action == rules.Serve && d.Why == rules.NoReason && p.o.Early > 0 &&
-		rules.EarlyRefresh(d.TTL, e.Cost, p.o.Early, 1-p.random())
+		!p.o.Rules.Personal(&a.Request) && rules.EarlyRefresh(d.TTL, e.Cost, p.o.Early, 1-p.random())
 	if (early || d.Action == rules.ServeAndRefresh) && e.Refresh() {
 		if early {
 			w.count(&w.early)
@@ -71,6 +71,7 @@ func (p *Policy) fill(
 	case 206:
 		rules.Fields(fields, block)
 		if e.Meta.Status != 206 {
+			fields.RemoveFunc(isContentRange)
 			fields.Add(contentRangeName, rules.AppendContentRange(x.Alloc(64)[:0], reply, length))
 		}
 	default:
@@ -81,6 +82,8 @@ func (p *Policy) fill(
 	fields.Add(ageName, rules.AppendAge(x.Alloc(20)[:0], age))
 	p.addStatus(x, report)
 }
+
+func isContentRange(f *head.Field) bool { return head.EqualFold(f.Name, contentRangeName) }
 
 // addStatus says in the response what the cache did (RFC 9211).
 func (p *Policy) addStatus(x *exchange.Exchange, report *rules.Report) {

@@ -33,7 +33,7 @@ func (p *Policy) StandIn(x *exchange.Exchange) bool {
 		return false
 	}
 	w := p.part(x)
-	p.find(x, w, &a)
+	p.find(x, w, &a, (*store.Store).Lookup)
 	if a.found == nil {
 		return false
 	}

@@ -126,7 +126,7 @@ func (w *waiter) answers(x *exchange.Exchange, r *rules.Request, e *store.Entry)
 // answers vary, or vary no longer.
 func (w *waiter) fits(x *exchange.Exchange, e *store.Entry) bool {
 	var a asked
-	w.p.find(x, w.part, &a)
+	w.p.find(x, w.part, &a, (*store.Store).Peek)
 	a.release()
 	return bytes.Equal(e.Key(), a.key) || bytes.Equal(e.Key(), w.part.key)
 }
@@ -231,7 +231,7 @@ func (w *waiter) failed(x *exchange.Exchange, why failure) exchange.PolicyVerdic
 func (w *waiter) findStale(x *exchange.Exchange) {
 	var a asked
 	a.Read(x.Request)
-	w.p.find(x, w.part, &a)
+	w.p.find(x, w.part, &a, (*store.Store).Lookup)
 	if a.found == nil {
 		return
 	}
