@@ -38,7 +38,7 @@ public class Main {
             for (int i = 0; i < ALBUMS; i++) {
                 Path album = Files.createDirectory(folder.resolve("album-" + i));
                 for (int j = 0; j < PHOTOGRAPHS; j++) {
-                    Files.writeString(album.resolve("quay-" + j + ".jpg"), ("photograph " + i + " " + j + " ").repeat(700));
+                    Files.writeString(album.resolve("quay-" + j + ".jpg"), ("photograph " + i + " " + j + " ").repeat(1200));
                 }
                 if (i % WITHOUT_COVER != 0) {
                     Files.writeString(album.resolve("cover.jpg"), "cover");

@@ -22,7 +22,7 @@ import (
 
 const (
 	articles = 220_000
-	looked   = 500 // articles that are looked at for a request
+	looked   = 900 // articles that are looked at for a request
 	shown    = 20
 )
 
@@ -95,7 +95,7 @@ func limit(cured bool) {
 		debug.SetMemoryLimit(4 * taken)
 		return
 	}
-	debug.SetMemoryLimit(taken + taken/8)
+	debug.SetMemoryLimit(taken + taken/12)
 }
 
 func open(p *ward.Patient) (http.Handler, error) {
@@ -105,7 +105,7 @@ func open(p *ward.Patient) (http.Handler, error) {
 		body, err := json.Marshal(struct {
 			Seal  string  `json:"seal"`
 			Found []found `json:"found"`
-		}{work.Do(4), search(all, "galv")})
+		}{work.Do(2), search(all, "galv")})
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return

@@ -7,10 +7,10 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"html/template"
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"text/template"
 
 	"plimsoll/examples/patients/ward"
 	"plimsoll/examples/patients/work"
@@ -18,28 +18,34 @@ import (
 
 const (
 	customers = 60_000
-	clauses   = 60
+	clauses   = 120
 )
 
-const frame = `{{define "head"}}<!doctype html><html lang="en"><head><title>{{.Subject}}</title></head>{{end}}
-{{define "address"}}<address>{{.To.Name}}<br>{{.To.Street}}<br>{{.To.Town}}</address>{{end}}
+const frame = `{{define "head"}}Subject: {{.Subject}}{{end}}
+{{define "address"}}{{.To.Name}}
+{{.To.Street}}
+{{.To.Town}}{{end}}
 {{define "money"}}{{printf "%.2f" .}} EUR{{end}}
-{{define "letter"}}{{template "head" .}}<body>{{template "address" .}}
-<h1>{{.Subject}}</h1><p>Good day, {{.To.Name}},</p>
-<table>{{range .Lines}}<tr><td>{{.Text}}</td><td>{{template "money" .Euros}}</td></tr>{{end}}</table>
-<p>Reference: <code>{{.Reference}}</code></p>
-{{template "clauses" .}}</body></html>{{end}}
+{{define "letter"}}{{template "head" .}}
+{{template "address" .}}
+
+Good day, {{.To.Name}},
+{{range .Lines}}
+{{printf "%-24s" .Text}} {{template "money" .Euros}}{{end}}
+
+Your reference is {{.Reference}}.
+{{template "clauses" .}}{{end}}
 `
 
 // terms are the parts that depend on the contract.
 func terms() string {
 	var b strings.Builder
-	b.WriteString(`{{define "clauses"}}<ol>`)
+	b.WriteString(`{{define "clauses"}}`)
 	for i := range clauses {
-		fmt.Fprintf(&b, `{{if eq .To.Contract %d}}<li class="c{{.To.Contract}}">Clause %d applies to `+
-			`<a href="/terms?of={{.To.Name}}&amp;clause=%d">{{.To.Name}}</a> in {{.To.Town}}.</li>{{end}}`, i, i, i)
+		fmt.Fprintf(&b, `{{if eq .To.Contract %d}}Clause %d of contract {{.To.Contract}} applies to {{.To.Name}}, `+
+			`{{.To.Town}}: {{template "money" .Deposit}} are kept.{{end}}`, i, i)
 	}
-	b.WriteString(`</ol>{{end}}`)
+	b.WriteString(`{{end}}`)
 	return b.String()
 }
 
@@ -59,6 +65,7 @@ type letter struct {
 	Subject, Reference string
 	To                 *customer
 	Lines              []line
+	Deposit            float64
 }
 
 // office writes letters. Any goroutine may use it.
@@ -87,7 +94,7 @@ func (o *office) write(l *letter) ([]byte, error) {
 
 func (o *office) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	to := &o.customers[rand.IntN(len(o.customers))]
-	l := &letter{Subject: "Your account", Reference: work.Do(3), To: to}
+	l := &letter{Subject: "Your account", Reference: work.Do(3), To: to, Deposit: 250}
 	for i := range 12 {
 		l.Lines = append(l.Lines, line{fmt.Sprint("Mooring, week ", i+1), float64(90+i*7%13) + .5})
 	}
@@ -96,7 +103,7 @@ func (o *office) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Write(page)
 }
 

@@ -1,8 +1,8 @@
-// parcels says what it costs to send a parcel. For each request it asks the carrier over HTTPS, and when it
-// has read the answer it calls disconnect(), which does not give the connection back but closes it: the next
-// request begins with a connection and a TLS handshake.
+// parcels says what it costs to send a parcel, for which it asks the carrier over HTTPS. After an outage with
+// stale connections somebody has set http.keepAlive to false, so each request begins with a connection of its
+// own and a TLS handshake.
 //
-// Cured, it only closes the stream of the answer, and the connection is kept.
+// Cured, connections are kept, as Java does by itself.
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
@@ -40,12 +40,10 @@ public class Main {
     static class Carrier {
         private final URL url;
         private final SSLSocketFactory sockets;
-        private final boolean keeps;
 
-        Carrier(String address, String certificate, boolean keeps) throws IOException, GeneralSecurityException {
+        Carrier(String address, String certificate) throws IOException, GeneralSecurityException {
             url = new URL("https://" + address + "/surcharge");
             sockets = trusting(Path.of(certificate)).getSocketFactory();
-            this.keeps = keeps;
         }
 
         String surcharge() throws IOException {
@@ -55,10 +53,6 @@ public class Main {
             connection.setReadTimeout(10000);
             try (InputStream in = connection.getInputStream()) {
                 return new String(in.readAllBytes(), StandardCharsets.US_ASCII).split(" ")[0];
-            } finally {
-                if (!keeps) {
-                    connection.disconnect();
-                }
             }
         }
 
@@ -104,12 +98,12 @@ public class Main {
         List<String> flags = Arrays.asList(words);
         int at = flags.indexOf("--address");
         String[] address = (at < 0 ? "127.0.0.1:18800" : flags.get(at + 1)).split(":");
-        // Answers are not held back for the client's acknowledgement.
+        System.setProperty("http.keepAlive", String.valueOf(flags.contains("--cured")));
         System.setProperty("http.maxConnections", "256");
+        // Answers are not held back for the client's acknowledgement.
         System.setProperty("sun.net.httpserver.nodelay", "true");
         System.setProperty("sun.net.httpserver.maxIdleConnections", "10000");
-        Carrier carrier = new Carrier(System.getenv("PATIENT_SERVICE"), System.getenv("PATIENT_CERTIFICATE"),
-                flags.contains("--cured"));
+        Carrier carrier = new Carrier(System.getenv("PATIENT_SERVICE"), System.getenv("PATIENT_CERTIFICATE"));
         InetSocketAddress bind = new InetSocketAddress(address[0], Integer.parseInt(address[1]));
         HttpServer server = HttpServer.create(bind, 1024);
         server.setExecutor(Executors.newFixedThreadPool(64));

@@ -3,7 +3,7 @@ until its standard input ends."""
 import asyncio, bisect, heapq, json, random, sys
 from urllib.parse import parse_qs, urlsplit
 
-BOOKINGS, NEAR, MOST = 9000, 25, 16384
+BOOKINGS, NEAR, MOST = 14000, 25, 16384
 BY_METRES = "--sorted" in sys.argv
 
 

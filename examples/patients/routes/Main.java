@@ -18,7 +18,7 @@ import java.util.stream.IntStream;
 public class Main {
     /** The chart: a grid of places, with what it takes to go from each to its neighbours. */
     static class Chart {
-        static final int WIDTH = 220, PLACES = WIDTH * WIDTH, FAR = Integer.MAX_VALUE / 2;
+        static final int WIDTH = 320, PLACES = WIDTH * WIDTH, FAR = Integer.MAX_VALUE / 2;
         static final int[] STEPS = {1, -1, WIDTH, -WIDTH};
 
         /** What a thread searches with, made once so that a search makes no garbage. */
@@ -92,8 +92,8 @@ public class Main {
         ThreadLocalRandom random = ThreadLocalRandom.current();
         int from = random.nextInt(Chart.PLACES);
         // Most ask for a harbour that is not far.
-        int x = Math.min(from % Chart.WIDTH + random.nextInt(90), Chart.WIDTH - 1);
-        int y = Math.min(from / Chart.WIDTH + random.nextInt(90), Chart.WIDTH - 1);
+        int x = Math.min(from % Chart.WIDTH + random.nextInt(170), Chart.WIDTH - 1);
+        int y = Math.min(from / Chart.WIDTH + random.nextInt(170), Chart.WIDTH - 1);
         return IntStream.of(chart.way(from, y * Chart.WIDTH + x, all))
                 .mapToObj(p -> "[" + p % Chart.WIDTH + "," + p / Chart.WIDTH + "]")
                 .collect(Collectors.joining(",", "{\"way\":[", "]}\n"));
