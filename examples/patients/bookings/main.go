@@ -1,6 +1,6 @@
-// Command bookings shows the journeys of a customer, which it reads from a database at some distance:
-// 6 ms for a query. Its pool may have three connections to it, a figure that was copied from the
-// settings for development. The others wait for one of them. Nothing of the service's inside is shown.
+// Command bookings shows the journeys of a customer, which it reads from a database at some
+// distance: 6 ms for a query. Its pool may have three connections to it, a figure that was copied
+// from the settings for development. The others wait for one of them. Nothing is shown.
 //
 // Cured, the pool may have 40.
 package main
@@ -102,7 +102,8 @@ func open(p *ward.Patient) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := db.ExecContext(p.Context, fmt.Sprintf(tables, customers, customers*journeys)); err != nil {
+	fill := fmt.Sprintf(tables, customers, customers*journeys)
+	if _, err := db.ExecContext(p.Context, fill); err != nil {
 		return nil, fmt.Errorf("make the tables: %w", err)
 	}
 	return &office{db}, nil

@@ -1,6 +1,6 @@
-// Command inventory keeps an index of all articles in memory. It was given a limit for its memory when it had
-// a tenth of them, and the index has grown since, until it takes nearly all of the limit: the collector begins
-// again as soon as it is done, to keep the rest under it.
+// Command inventory keeps an index of all articles in memory. It was given a limit for its memory
+// when it had a tenth of them. The index has grown since, until it takes nearly all of the limit, so
+// the collector begins again as soon as it is done.
 //
 // Cured, the limit is four times what the index takes.
 package main

@@ -1,7 +1,7 @@
 // ledger books orders into a journal. Each of an order's lines is written and synced to the disk by itself, under the
 // mutex that keeps orders apart, so that an order waits for the disk as often as it has lines, and the others for it.
 //
-// Cured, an order is written as a whole, and synced once.
+// Cured, an order is written as a whole, and one sync is for all orders that wait for it.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -36,10 +36,34 @@ static uint64_t next(uint64_t *seed) {
 static bool append(const char *text, size_t size) {
 	if (end + (off_t)size > most)
 		end = 0;
-	if (pwrite(journal, text, size, end) != (ssize_t)size)
-		return false;
+	bool whole = pwrite(journal, text, size, end) == (ssize_t)size;
 	end += size;
-	return fsync(journal) == 0;
+	return whole;
+}
+
+// sync_together returns when a sync has ended that began after the caller wrote. It has the mutex, and gives it
+// back while the disk works.
+static bool sync_together(void) {
+	static pthread_cond_t ended = PTHREAD_COND_INITIALIZER;
+	static uint64_t written, synced;
+	static bool syncing, failed;
+	uint64_t mine = ++written;
+	while (synced < mine && !failed) {
+		if (syncing) {
+			pthread_cond_wait(&ended, &booking);
+			continue;
+		}
+		uint64_t until = written;
+		syncing = true;
+		pthread_mutex_unlock(&booking);
+		bool safe = fsync(journal) == 0;
+		pthread_mutex_lock(&booking);
+		syncing = false;
+		failed = !safe;
+		synced = until;
+		pthread_cond_broadcast(&ended);
+	}
+	return !failed;
 }
 
 // book writes an order down, and returns when it is safe.
@@ -53,10 +77,10 @@ static bool book(char lines[LINES][LONGEST]) {
 		memcpy(whole + size, lines[i], n);
 		size += n;
 		if (!cured)
-			safe = append(lines[i], n);
+			safe = append(lines[i], n) && fsync(journal) == 0;
 	}
 	if (cured)
-		safe = append(whole, size);
+		safe = append(whole, size) && sync_together();
 	pthread_mutex_unlock(&booking);
 	return safe;
 }

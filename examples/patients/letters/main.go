@@ -1,5 +1,5 @@
-// Command letters writes letters to customers. The text is a template, with the parts that all letters
-// share, and it is parsed once more for each letter. Only pprof is shown.
+// Command letters writes letters to customers. The text is a template, with the parts that all
+// letters share, and it is parsed once more for each letter. Only pprof is shown.
 //
 // Cured, it is parsed when the service starts.
 package main
