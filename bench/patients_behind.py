@@ -3,9 +3,10 @@ that does. Each says in a line where it is, and serves until its standard input 
 patients_needs.py.
 
     python3 bench/patients_behind.py service 10      answers HTTP after 10 ms, however many requests there are
+    python3 bench/patients_behind.py service 10 CERTIFICATE KEY     the same by HTTPS
     python3 bench/patients_behind.py resolver 10     answers DNS at 127.0.0.153 after 10 ms
 """
-import asyncio, socket, sys
+import asyncio, socket, ssl, sys
 
 # RESOLVER is where the name server listens: port 53 of a loopback address that nobody else is likely to use.
 RESOLVER = "127.0.0.153"
@@ -55,10 +56,17 @@ class Resolver(asyncio.DatagramProtocol):
         asyncio.get_running_loop().call_later(self.seconds, self.transport.sendto, answer, client)
 
 
-async def serve(kind, seconds):
+def tls(certificate, key):
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate, key)
+    return context
+
+
+async def serve(kind, seconds, *files):
     loop = asyncio.get_running_loop()
     if kind == "service":
-        server = await loop.create_server(lambda: Service(seconds), "127.0.0.1", 0, backlog=1024)
+        server = await loop.create_server(lambda: Service(seconds), "127.0.0.1", 0, backlog=1024,
+                                          ssl=tls(*files) if files else None)
         print(server.sockets[0].getsockname()[1], flush=True)
     else:
         await loop.create_datagram_endpoint(lambda: Resolver(seconds), (RESOLVER, 53))
@@ -67,4 +75,4 @@ async def serve(kind, seconds):
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1], float(sys.argv[2]) / 1000))
+    asyncio.run(serve(sys.argv[1], float(sys.argv[2]) / 1000, *sys.argv[3:]))

@@ -74,11 +74,30 @@ def redis():
 
 
 @contextlib.contextmanager
-def service(milliseconds):
+def service(milliseconds, tls=False):
     """A service that answers each request after a while, however many there are: HTTP/1.1 on a loopback port. The patient finds it by
-    PATIENT_SERVICE, as HOST:PORT."""
-    with helper("service", milliseconds) as port:
-        yield {"environment": {"PATIENT_SERVICE": "127.0.0.1:" + port}}
+    PATIENT_SERVICE, as HOST:PORT. With tls it is HTTPS, and PATIENT_CERTIFICATE is a file with the certificate to trust."""
+    with contextlib.ExitStack() as stack:
+        files, environment = [], {}
+        if tls:
+            files = self_signed(stack.enter_context(tempfile.TemporaryDirectory(prefix="patient-certificate-")))
+            environment["PATIENT_CERTIFICATE"] = files[0]
+        port = stack.enter_context(helper("service", milliseconds, *files))
+        yield {"environment": {"PATIENT_SERVICE": "127.0.0.1:" + port, **environment}}
+
+
+def self_signed(folder):
+    """A certificate for 127.0.0.1, and its key."""
+    files = [os.path.join(folder, name) for name in ("certificate.pem", "key.pem")]
+    try:
+        made = subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+                               "-subj", "/CN=patient", "-addext", "subjectAltName=IP:127.0.0.1", "-out", files[0], "-keyout", files[1]],
+                              capture_output=True, text=True, timeout=BEGIN)
+    except FileNotFoundError:
+        raise Missing("openssl is not installed: apt-get install openssl")
+    if made.returncode != 0:
+        raise Missing("openssl made no certificate: " + made.stderr.strip()[-300:])
+    return files
 
 
 @contextlib.contextmanager
