@@ -19,9 +19,9 @@ import (
 // to this one, which has the other.
 type namespace struct{ name, here, there string }
 
-// namespaces makes one or two of them, and a program ssh that starts what it is asked to in the one whose
-// name is the host's. They end with the test, and with its process if that dies. Where they are not
-// permitted it says so, and there are none.
+// namespaces makes one or two of them, and a program ssh that starts what it is asked to in the one
+// whose name is the host's. They end with the test, and with its process if that dies. Where they
+// are not permitted it says so, and there are none.
 func namespaces(t *testing.T, n int) (all []namespace) {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -84,8 +84,8 @@ func namespaces(t *testing.T, n int) (all []namespace) {
 	return all
 }
 
-// Generators in network namespaces of their own have nothing of this machine's network but a link to
-// it: what reaches the service has come from them.
+// Generators in network namespaces of their own have nothing of this machine's network but a link
+// to it: what reaches the service has come from them.
 func TestGeneratorsOnOtherNetworksLoadAService(t *testing.T) {
 	all := namespaces(t, 2)
 	if all == nil {

@@ -15,9 +15,10 @@ import (
 // browser adds it by itself. Without one the address is on loopback, where the caller to fear is a
 // browser on this machine that shows somebody else's page. Such a page can send requests here, and
 // could read the answers if its own name were made to resolve to 127.0.0.1. So without a token the
-// Host must be one that a page cannot have chosen. Whether there is a token or not, a page of another site
-// may only link here: it cannot read an answer, but its requests could change something, and even
-// those that read cost processor time (profiles) and places (looks at the loops).
+// Host must be one that a page cannot have chosen. Whether there is a token or not, a page of
+// another site may only link here: it cannot read an answer, but its requests could change
+// something, and even those that read cost processor time (profiles) and places (looks at the
+// loops).
 type guard struct {
 	address Address
 	next    http.Handler

@@ -195,8 +195,8 @@ func TestPagesOfOtherSitesMayNotChangeAnything(t *testing.T) {
 	}
 }
 
-// They cannot read the answers, but a profile costs processor time, and a look at the loops takes one
-// of few places.
+// They cannot read the answers, but a profile costs processor time, and a look at the loops takes
+// one of few places.
 func TestPagesOfOtherSitesMayLinkHereAndNotMore(t *testing.T) {
 	h := admin.New(&fake{}, &fakeAddress{})
 	for _, c := range []struct {

@@ -128,8 +128,8 @@ type Metered interface {
 }
 
 // Measured is a policy some of whose Series are histograms. For such an index it emits how many
-// values each bucket has, those above the last bound at the end, and what all of them add up to. Any
-// goroutine.
+// values each bucket has, those above the last bound at the end, and what all of them add up to.
+// Any goroutine.
 type Measured interface {
 	Histograms(emit func(series int, counts []uint64, sum float64, labels ...string))
 }

@@ -160,8 +160,8 @@ func TestWhatATrustedPeerSaysOfTheSchemeIsPartOfTheKey(t *testing.T) {
 	}
 }
 
-// Nor does it take from others what is stale, which they may need when the service fails, and can have
-// revalidated.
+// Nor does it take from others what is stale, which they may need when the service fails, and can
+// have revalidated.
 func TestARevalidationWithACookieTakesNothingFromOthers(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool

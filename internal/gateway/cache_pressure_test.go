@@ -44,8 +44,8 @@ routes: [{name: r, match: /, upstream: s, cache: {jitter: 0%%%s}}]
 	}
 }
 
-// A fetch that is shed because the service has too much to do is answered with what is stale, for as
-// long as stale_under_pressure says, where nothing forbids it.
+// A fetch that is shed because the service has too much to do is answered with what is stale, for
+// as long as stale_under_pressure says, where nothing forbids it.
 func TestWhatIsStaleSparesAServiceThatHasTooMuchToDo(t *testing.T) {
 	t.Parallel()
 	const no = "" // a refusal

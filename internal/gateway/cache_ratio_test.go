@@ -11,8 +11,8 @@ import (
 	"github.com/maypok86/otter/v2"
 )
 
-// popular is a fixed sequence of requests for keys 0 to keys-1, as they are asked for on the web: the
-// k-th with a probability of 1/(k+1).
+// popular is a fixed sequence of requests for keys 0 to keys-1, as they are asked for on the web:
+// the k-th with a probability of 1/(k+1).
 func popular(keys, n int) []int {
 	sums, sum := make([]float64, keys), 0.0
 	for k := range keys {
@@ -77,8 +77,8 @@ routes: [{match: /, upstream: s, cache: {early_refresh: false}}]
 	if held < keys/20 || held > keys/5 {
 		t.Errorf("%d of %d keys are held: it is to be about a tenth", held, keys)
 	}
-	// Hashes are seeded again in each process, so both vary by a tenth of a percent. To look a response
-	// up twice for one request costs half a percent.
+	// Hashes are seeded again in each process, so both vary by a tenth of a percent. To look a
+	// response up twice for one request costs half a percent.
 	if ours < theirs-0.0035 {
 		t.Errorf("the hit ratio is %.4f, and %.4f with the policy alone", ours, theirs)
 	}

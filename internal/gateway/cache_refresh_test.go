@@ -18,8 +18,8 @@ func (i *instance) fetched() {
 	})
 }
 
-// However many ask for what is stale and may be served so, one request at a time goes to the service,
-// and nobody waits for it.
+// However many ask for what is stale and may be served so, one request at a time goes to the
+// service, and nobody waits for it.
 func TestWhatIsStaleIsServedWhileItIsFetchedAgain(t *testing.T) {
 	t.Parallel()
 	const clients = 20
@@ -139,8 +139,8 @@ func TestStaleWhileRevalidateHasAnEnd(t *testing.T) {
 	}
 }
 
-// One of the clients that get a hot response has it fetched again before it is stale, so that nobody
-// waits for that. Without early_refresh the first one waits who comes when it is.
+// One of the clients that get a hot response has it fetched again before it is stale, so that
+// nobody waits for that. Without early_refresh the first one waits who comes when it is.
 func TestAHotResponseIsFetchedAgainBeforeItIsStale(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t, func(w http.ResponseWriter, r *http.Request) {
@@ -157,7 +157,8 @@ routes:
   - {name: late, match: "/late/", upstream: origin, cache: {jitter: 0%, early_refresh: false}}
 `)
 	c := i.client()
-	// again asks for a path until the service was asked once more, and says whether a client waited.
+	// again asks for a path until the service was asked once more, and says whether a client
+	// waited.
 	again := func(path string) (waited bool) {
 		request(t, c, "GET", i.url(path))
 		before := o.asked.Load()

@@ -8,8 +8,9 @@ import (
 	"testing"
 )
 
-// What clients and services write in unusual forms means what the RFCs say it means. Each case is two
-// requests for the same thing, in raw bytes, and whether the second is answered from what is stored.
+// What clients and services write in unusual forms means what the RFCs say it means. Each case is
+// two requests for the same thing, in raw bytes, and whether the second is answered from what is
+// stored.
 func TestUnusualFormsOfRequestsAndResponses(t *testing.T) {
 	t.Parallel()
 	const get = "GET /a HTTP/1.1\r\nHost: a\r\n"

@@ -162,8 +162,8 @@ func TestHazardAFileThatShrinksCutsItsResponse(t *testing.T) {
 	}
 }
 
-// Over every protocol, whole and in parts, a response whose file has become shorter is cut off: none
-// ends as if it were whole.
+// Over every protocol, whole and in parts, a response whose file has become shorter is cut off:
+// none ends as if it were whole.
 func TestHazardNoResponseOfAFileThatShrinksPassesForWhole(t *testing.T) {
 	t.Parallel()
 	const size = 8 << 20

@@ -9,8 +9,8 @@ import (
 	codec "plimsoll/internal/http3"
 )
 
-// What costs the gateway and serves no request has a budget, as over HTTP/2. A client beside the one
-// that exceeds it is served.
+// What costs the gateway and serves no request has a budget, as over HTTP/2. A client beside the
+// one that exceeds it is served.
 func TestHazardFloodsOverHTTP3(t *testing.T) {
 	t.Parallel()
 	s := newService(t, answering(simple))

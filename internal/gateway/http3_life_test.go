@@ -58,8 +58,8 @@ func TestADrainTellsClientsOfHTTP3AndFinishesTheirStreams(t *testing.T) {
 	}
 }
 
-// expectNoMoreH3 checks that clients that come to an address now are told at once that they are not let
-// in.
+// expectNoMoreH3 checks that clients that come to an address now are told at once that they are not
+// let in.
 func (b *bed) expectNoMoreH3(address string) {
 	b.t.Helper()
 	q, err := quic.DialAddr(context.Background(), address, b.tls(), nil)

@@ -81,8 +81,8 @@ func TestAWebSocketThatItsServiceResetsIsReset(t *testing.T) {
 	}
 }
 
-// A side that has ended its direction still gets what the other one says, and a close frame where the
-// gateway closes. Into the direction that has ended nothing is put.
+// A side that has ended its direction still gets what the other one says, and a close frame where
+// the gateway closes. Into the direction that has ended nothing is put.
 func TestACloseFrameGoesOnlyWhereADirectionIsOpen(t *testing.T) {
 	overBoth(t, func(t *testing.T, dial func(*instance) *peer) {
 		s := newSockets(t, dial, ", websocket: {close_grace: 10m}", "")

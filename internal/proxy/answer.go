@@ -92,9 +92,9 @@ func (f *flow) writeAnswer() {
 	f.answerPart(withHead)
 }
 
-// successOpens says that any status of success tells the client that its WebSocket is open (RFC 9110,
-// section 9.3.6; RFC 8441, section 5), where in HTTP/1.1 only 101 does. So nothing but a 101 of the
-// service may become one.
+// successOpens says that any status of success tells the client that its WebSocket is open (RFC
+// 9110, section 9.3.6; RFC 8441, section 5), where in HTTP/1.1 only 101 does. So nothing but a 101
+// of the service may become one.
 func (f *flow) successOpens() bool { return f.WebSocket && f.version >= http20 }
 
 // bodiless says that the response has no body, whatever its head says of one.

@@ -26,10 +26,10 @@ const http3Piece = 16 << 10
 
 var http3Pieces = sync.Pool{New: func() any { return new([http3Piece]byte) }}
 
-// http3Scarce says that the streams of HTTP/3 hold as much as they may: then new requests are refused
-// before they are read, and little of each response is held. Without it a few clients with many
-// streams, that send slowly or do not read, could take all memory: quic-go's windows bound one stream
-// and one connection.
+// http3Scarce says that the streams of HTTP/3 hold as much as they may: then new requests are
+// refused before they are read, and little of each response is held. Without it a few clients with
+// many streams, that send slowly or do not read, could take all memory: quic-go's windows bound one
+// stream and one connection.
 func (s *Shared) http3Scarce() bool {
 	most := s.HTTP3Most.Load()
 	if most == 0 {

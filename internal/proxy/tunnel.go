@@ -164,10 +164,10 @@ func (f *flow) endTunnel() {
 	f.stream.finish(f, true)
 }
 
-// toldToClose says that the client has got the last close frame of a WebSocket, the service's or ours:
-// an end behind it is in order, however the service's connection ended. In HTTP/2 and HTTP/3 every
-// other end of a tunnel that is not the service's own is a reset: what was cut off must not pass for
-// whole (RFC 8441, section 5).
+// toldToClose says that the client has got the last close frame of a WebSocket, the service's or
+// ours: an end behind it is in order, however the service's connection ended. In HTTP/2 and HTTP/3
+// every other end of a tunnel that is not the service's own is a reset: what was cut off must not
+// pass for whole (RFC 8441, section 5).
 func (f *flow) toldToClose() bool {
 	ws := f.webSocket
 	return ws != nil && (ws.down.closed || ws.down.frames.Closed())

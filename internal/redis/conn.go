@@ -15,9 +15,10 @@ import (
 const defaultReply = 16 << 20
 
 // conn is a connection to a server that need not be what it should: another program, or one that
-// somebody else has taken over. rueidis reads replies on goroutines of its own, and panics there, or
-// takes memory without a bound, on some that no server sends; that would end the gateway. So what
-// comes is checked before rueidis sees it, and the connection is given up with the first fault.
+// somebody else has taken over. rueidis reads replies on goroutines of its own, and panics there,
+// or takes memory without a bound, on some that no server sends; that would end the gateway. So
+// what comes is checked before rueidis sees it, and the connection is given up with the first
+// fault.
 //
 // Rejected: to recover, which only the goroutine that panics can do.
 type conn struct {
@@ -32,8 +33,10 @@ type conn struct {
 }
 
 // dialer gives rueidis checked connections, whose replies have at most longest bytes.
-func dialer(longest int64) func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
-	return func(ctx context.Context, address string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+func dialer(longest int64) func(context.Context, string, *net.Dialer, *tls.Config) (
+	net.Conn, error) {
+	return func(ctx context.Context, address string, d *net.Dialer, t *tls.Config) (
+		net.Conn, error) {
 		var made net.Conn
 		var err error
 		if t != nil {
@@ -61,7 +64,8 @@ func (c *conn) Read(p []byte) (int, error) {
 	passed, bad := c.in.pass(p[:n])
 	if bad != nil {
 		c.Conn.Close()
-		return passed, fmt.Errorf("the connection to Redis at %s is given up: %w", c.RemoteAddr(), bad)
+		return passed, fmt.Errorf("the connection to Redis at %s is given up: %w", c.RemoteAddr(),
+			bad)
 	}
 	return n, err
 }

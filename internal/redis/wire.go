@@ -18,12 +18,12 @@ const (
 )
 
 // wire follows a stream of RESP, the protocol of Redis, without keeping it. It knows where messages
-// end, what they begin with, and refuses what rueidis cannot take: rueidis makes room for as much as
-// a header announces, recurses as deeply as arrays are nested, and panics on negative lengths.
+// end, what they begin with, and refuses what rueidis cannot take: rueidis makes room for as much
+// as a header announces, recurses as deeply as arrays are nested, and panics on negative lengths.
 //
-// It is stricter than the protocol: there are no streamed strings and arrays and no attributes, which
-// no server of Redis sends, and lines end in CR LF. It reads each byte as rueidis does, or stops: a
-// message that the two took for different ones would get around it.
+// It is stricter than the protocol: there are no streamed strings and arrays and no attributes,
+// which no server of Redis sends, and lines end in CR LF. It reads each byte as rueidis does, or
+// stops: a message that the two took for different ones would get around it.
 type wire struct {
 	longest int64 // bytes of a message
 	// Message is called before the last byte of a message is passed on.
@@ -99,7 +99,8 @@ func (w *wire) note(p []byte) {
 
 func (w *wire) begin(b byte) error {
 	if bytes.IndexByte([]byte("+-:_,#($!=*%~>"), b) < 0 {
-		return fmt.Errorf("it does not speak the protocol of Redis: a message begins with the byte %q", b)
+		return fmt.Errorf("it does not speak the protocol of Redis: a message begins with the byte %q",
+			b)
 	}
 	if w.depth == 0 {
 		w.current = message{kind: b}

@@ -364,8 +364,9 @@ func (t *talker) hearGateway(first byte, payload []byte, masked bool) error {
 		t.isTold(payload)
 		return nil
 	}
-	return fmt.Errorf("%s hears a frame that begins with %#x and has %d bytes, which is not word %d of %d "+
-		"of the other side, and no gateway's", t.name, first, len(payload), t.heard, len(t.peer.words))
+	return fmt.Errorf("%s hears a frame that begins with %#x and has %d bytes, which is not word "+
+		"%d of %d of the other side, and no gateway's", t.name, first, len(payload), t.heard,
+		len(t.peer.words))
 }
 
 // mayBeTold says whether a gateway has reason to close the WebSocket so.
@@ -398,8 +399,8 @@ func (t *talker) mayBeTold(code uint16, reason string) bool {
 	return false
 }
 
-// hearEnd takes the end of the other direction. Where it is in order it must not pass for the end of
-// what the other side has said.
+// hearEnd takes the end of the other direction. Where it is in order it must not pass for the end
+// of what the other side has said.
 func (t *talker) hearEnd(reset bool) error {
 	if t.gone || t.peerEnded {
 		return nil

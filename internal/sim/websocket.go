@@ -148,8 +148,8 @@ func (s *Scenario) webSocketUpstream(b *strings.Builder, g GatewayPlan) {
 		list = append(list, fmt.Sprintf("%q", p.Address))
 	}
 	fmt.Fprintf(b, "  w:\n    targets: [%s]\n    health: {passive: {disabled: true}}\n    "+
-		"retry: {attempts: %d}\n    pool: {max_connections: %d, max_pending: 100, pending_timeout: %v, "+
-		"connect_timeout: %v, idle_timeout: 900ms, max_requests: %d}\n",
+		"retry: {attempts: %d}\n    pool: {max_connections: %d, max_pending: 100, "+
+		"pending_timeout: %v, connect_timeout: %v, idle_timeout: 900ms, max_requests: %d}\n",
 		strings.Join(list, ", "), g.Attempts, mostSockets, g.Pending, g.Connect, g.MaxRequests)
 	if g.UpstreamTLS {
 		b.WriteString("    tls: {insecure_skip_verify: true}\n")

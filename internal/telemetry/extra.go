@@ -24,8 +24,8 @@ type Series struct {
 // of a series may have the same labels.
 type Emit func(series int, value float64, labels ...string)
 
-// EmitHistogram is Emit for a series that has bounds: it takes how many values each bucket has, those
-// above the last bound at the end, and what all of them add up to.
+// EmitHistogram is Emit for a series that has bounds: it takes how many values each bucket has,
+// those above the last bound at the end, and what all of them add up to.
 type EmitHistogram func(series int, counts []uint64, sum float64, labels ...string)
 
 // Group is several series whose values come from one look at the same thing.
@@ -142,7 +142,8 @@ func (m bucketsMetric) Desc() *prometheus.Desc { return m.desc }
 // Write is for the prometheus package.
 func (m bucketsMetric) Write(out *dto.Metric) error {
 	if len(m.counts) != len(m.bounds)+1 {
-		return fmt.Errorf("telemetry: a histogram with %d bounds has %d counts", len(m.bounds), len(m.counts))
+		return fmt.Errorf("telemetry: a histogram with %d bounds has %d counts", len(m.bounds),
+			len(m.counts))
 	}
 	var total uint64
 	buckets := make([]*dto.Bucket, len(m.bounds))

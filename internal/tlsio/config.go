@@ -162,7 +162,8 @@ func ReadFile(name string) ([]byte, error) {
 	}
 	content, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
 	if err == nil && len(content) > maxPEM {
-		return nil, fmt.Errorf("%s is larger than %d bytes: give the path of a PEM file", name, maxPEM)
+		return nil, fmt.Errorf("%s is larger than %d bytes: give the path of a PEM file", name,
+			maxPEM)
 	}
 	return content, err
 }

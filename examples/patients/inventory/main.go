@@ -1,6 +1,6 @@
 // Command inventory keeps an index of all articles in memory. It was given a limit for its memory
-// when it had a tenth of them. The index has grown since, until it takes nearly all of the limit, so
-// the collector begins again as soon as it is done.
+// when it had a tenth of them. The index has grown since, until it takes nearly all of the limit,
+// so the collector begins again as soon as it is done.
 //
 // Cured, the limit is four times what the index takes.
 package main
@@ -76,7 +76,8 @@ func search(all []*article, asked string) []found {
 		matches = append(matches, m)
 	}
 	slices.SortFunc(matches, func(a, b *found) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.Cents, b.Cents), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.Cents, b.Cents),
+			cmp.Compare(a.ID, b.ID))
 	})
 	best := make([]found, 0, shown)
 	for _, m := range matches[:min(shown, len(matches))] {

@@ -1,6 +1,6 @@
 // Command nginxfiles is an nginx that puts a page together from sixty small files, and checks that
-// no part of their paths is a symbolic link. It looks each file up, opens it and closes it again for
-// each page, as it has no open_file_cache.
+// no part of their paths is a symbolic link. It looks each file up, opens it and closes it again
+// for each page, as it has no open_file_cache.
 //
 // Cured, open_file_cache keeps what was opened.
 package main

@@ -97,8 +97,8 @@ var reasonWords = [reasonsCounted]struct{ forward, detail string }{
 // Reasons is how many there are, NoReason included.
 const Reasons = reasonsCounted
 
-// Personal says that a response is not stored because of who asked for it, which says nothing of what
-// others would get.
+// Personal says that a response is not stored because of who asked for it, which says nothing of
+// what others would get.
 func (r Reason) Personal() bool { return r == Authorized || r == WithCookie }
 
 // Label is the reason in one word, for counters.

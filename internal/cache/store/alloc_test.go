@@ -67,8 +67,9 @@ func TestMemoryAllocatedStaysWithinTheBoundUnderChurn(t *testing.T) {
 					low, high = min(low, st.Bytes), max(high, st.Bytes)
 				}
 			}
-			// When the collector runs, and how much later on a busy machine, is not the store's: what it
-			// left is given back, and garbage counts as much as is alive, which GOGC=100 allows.
+			// When the collector runs, and how much later on a busy machine, is not the store's:
+			// what it left is given back, and garbage counts as much as is alive, which GOGC=100
+			// allows.
 			debug.FreeOSMemory()
 			runtime.ReadMemStats(&now)
 			garbage := int64(now.HeapAlloc) - int64(before.HeapAlloc)

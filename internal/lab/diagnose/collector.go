@@ -146,8 +146,8 @@ func (e *Evidence) collectedElsewhere() *Finding {
 	}
 	if c != nil && len(c.names) > 0 && c.names[0] == serialCollector {
 		f.Advice = append([]Action{{
-			Text: "the serial collector is in use, which is chosen where the JVM sees fewer than two " +
-				"processors or 1,792 MB: choose another one",
+			Text: "the serial collector is in use, which is chosen where the JVM sees fewer than " +
+				"two processors or 1,792 MB: choose another one",
 			Command: "java -XX:+UseParallelGC …   # or -XX:+UseG1GC, whose pauses are shorter",
 		}}, f.Advice...)
 	}

@@ -49,8 +49,8 @@ func (e *Evidence) computes(d dependency) bool {
 // wholeThread says that a dependency uses whole processors, and no more of them beyond the line,
 // while there are others: it has no further thread.
 //
-// Of a store that is known to have one thread less is enough: with the generator and the kernel beside
-// it on few processors, and in the gaps between commands, it does not get all of one.
+// Of a store that is known to have one thread less is enough: with the generator and the kernel
+// beside it on few processors, and in the gaps between commands, it does not get all of one.
 func (e *Evidence) wholeThread(d dependency) bool {
 	if s := d.store(); s != nil && s.single && d.used >= singleBusy && d.over >= singleFull &&
 		e.idleProcessors() >= leastIdle {
@@ -63,18 +63,21 @@ func (e *Evidence) wholeThread(d dependency) bool {
 }
 
 const (
-	// singleBusy and singleFull are the shares of a processor that the only thread of a store uses at
-	// least, at the line and beyond it, when it is what requests wait for: a tail is long before.
+	// singleBusy and singleFull are the shares of a processor that the only thread of a store uses
+	// at least, at the line and beyond it, when it is what requests wait for: a tail is long
+	// before.
 	singleBusy, singleFull = .5, .75
 )
 
-// sessionsBehind is the store whose processors are busy because each request has it begin a session.
+// sessionsBehind is the store whose processors are busy because each request has it begin a
+// session.
 func (e *Evidence) sessionsBehind() (d dependency, is bool) {
 	d, is = e.saturatedBehind()
 	s := d.store()
 	return d, is && s != nil && s.session != "" && e.AtLine.Goodput() > 0 &&
 		e.AtLine.opened() >= .5*e.AtLine.Goodput() &&
-		e.AtLine.Max(measure.TargetOutgoingTimeWait)+e.AtLine.Max(measure.TargetOutgoingTimeWaitThere) > 0
+		max(e.AtLine.Max(measure.TargetOutgoingTimeWait),
+			e.AtLine.Max(measure.TargetOutgoingTimeWaitThere)) > 0
 }
 
 // saturatedBehind is the dependency whose processors set the line.

@@ -13,13 +13,13 @@ var programs = map[string]program{
 	"nginx": {
 		widens: Action{
 			Text: "nginx has worker_processes × worker_connections connections, a client and a " +
-				"connection to the service behind each being one, and limit_conn may allow fewer; " +
-				"see also what max_conns its upstream servers have",
+				"connection to the service behind each being one, and limit_conn may allow " +
+				"fewer; see also what max_conns its upstream servers have",
 			Command: "worker_processes auto; events { worker_connections 4096; }",
 		},
 		cores: Action{
-			Text: "an nginx worker is one thread, and there is one of them unless worker_processes " +
-				"says otherwise",
+			Text: "an nginx worker is one thread, and there is one of them unless " +
+				"worker_processes says otherwise",
 			Command: "worker_processes auto;",
 		},
 		keeps: Action{
@@ -38,7 +38,8 @@ var programs = map[string]program{
 				"echo 'show stat' | socat stdio /run/haproxy/admin.sock",
 		},
 		cores: Action{
-			Text:    "HAProxy has a thread for each processor unless nbthread or cpu-map says otherwise",
+			Text: "HAProxy has a thread for each processor unless nbthread or cpu-map says " +
+				"otherwise",
 			Command: "global; nbthread 8",
 		},
 		keeps: Action{
@@ -48,8 +49,8 @@ var programs = map[string]program{
 	},
 	"envoy": {
 		widens: Action{
-			Text: "a cluster's circuit breaker lets 1,024 connections and requests in, unless its " +
-				"thresholds say otherwise; what is beyond them is answered 503 " +
+			Text: "a cluster's circuit breaker lets 1,024 connections and requests in, unless " +
+				"its thresholds say otherwise; what is beyond them is answered 503 " +
 				"(upstream_rq_pending_overflow)",
 			Command: "circuit_breakers: {thresholds: [{max_connections: 4096, max_requests: 4096}]}",
 		},
@@ -59,21 +60,22 @@ var programs = map[string]program{
 		},
 	},
 	"traefik": {widens: Action{
-		Text:    "a middleware (inFlightReq, rateLimit) may let few in; see also the transport to servers",
+		Text: "a middleware (inFlightReq, rateLimit) may let few in; see also the transport to " +
+			"servers",
 		Command: "serversTransport: {maxIdleConnsPerHost: 512}",
 	}},
 	"varnish": {
 		widens: Action{
-			Text: "Varnish has a thread for each request, thread_pools × thread_pool_max of them, and " +
-				"a backend's max_connections bounds what is fetched at a time",
+			Text: "Varnish has a thread for each request, thread_pools × thread_pool_max of " +
+				"them, and a backend's max_connections bounds what is fetched at a time",
 			Command: "varnishd -p thread_pool_max=5000   # varnishstat -f MAIN.thread_queue_len",
 		},
 	},
 	"apache": {
 		widens: Action{
-			Text: "Apache serves MaxRequestWorkers connections at a time; with the prefork and worker " +
-				"modules one that is idle and kept alive holds its worker for KeepAliveTimeout: use " +
-				"the event module",
+			Text: "Apache serves MaxRequestWorkers connections at a time; with the prefork and " +
+				"worker modules one that is idle and kept alive holds its worker for " +
+				"KeepAliveTimeout: use the event module",
 			Command: "a2dismod mpm_prefork; a2enmod mpm_event   # MaxRequestWorkers 400",
 		},
 		cores: Action{
@@ -95,7 +97,10 @@ var programs = map[string]program{
 			Command: "server.max-worker = 4",
 		},
 	},
-	"h2o": {cores: Action{Text: "let it have a thread for each processor", Command: "num-threads: 8"}},
+	"h2o": {cores: Action{
+		Text:    "let it have a thread for each processor",
+		Command: "num-threads: 8",
+	}},
 	"gunicorn": {
 		widens: Action{
 			Text: "gunicorn's sync workers serve one request at a time each: more workers, or " +
@@ -105,8 +110,8 @@ var programs = map[string]program{
 	},
 	"uvicorn": {
 		widens: Action{
-			Text: "a function that is not async runs in a pool of 40 threads (anyio); a bound on all " +
-				"is --limit-concurrency",
+			Text: "a function that is not async runs in a pool of 40 threads (anyio); a bound on " +
+				"all is --limit-concurrency",
 			Command: "anyio.to_thread.current_default_thread_limiter().total_tokens = 200",
 		},
 	},
@@ -125,9 +130,10 @@ var programs = map[string]program{
 	},
 	"puma": {
 		widens: Action{
-			Text: "Puma serves workers × threads requests at a time, and a thread that has answered " +
-				"waits a fifth of a second for its connection's next request",
-			Command: "puma -w 4 -t 16:16   # enable_keep_alives false where a proxy in front keeps them",
+			Text: "Puma serves workers × threads requests at a time, and a thread that has " +
+				"answered waits a fifth of a second for its connection's next request",
+			Command: "puma -w 4 -t 16:16   # enable_keep_alives false where a proxy in front " +
+				"keeps them",
 		},
 	},
 	"unicorn": {

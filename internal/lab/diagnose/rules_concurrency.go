@@ -143,8 +143,8 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 			continue
 		}
 		at, open := strings.TrimPrefix(name, measure.OutgoingTo), e.fromTheLineOn(name)
-		// A lone request may do more than to hold a connection. Then what it holds it for shows in how
-		// requests delay each other.
+		// A lone request may do more than to hold a connection. Then what it holds it for shows in
+		// how requests delay each other.
 		as := e.station() != nil && float64(e.station().Workers) == open.most
 		if open.count < 2 || open.least < .9*open.most || e.Over.inFlight() < 2*open.most ||
 			little/open.most < mostlyFull || little/open.most > 1.3 && !as {
@@ -405,9 +405,9 @@ func (e *Evidence) wider(p *places, threads string) (all []Action) {
 		all = append(all, p.queue.place.widens)
 	case p.to != "" && p.n == 1:
 		all = append(all, Action{
-			Text: fmt.Sprintf("one request at a time asks %s: look for a lock that is held while it "+
-				"is asked (synchronized, a mutex, a queue with one worker), and hold it only around "+
-				"what has to be alone; or for a pool of one connection", p.to),
+			Text: fmt.Sprintf("one request at a time asks %s: look for a lock that is held while "+
+				"it is asked (synchronized, a mutex, a queue with one worker), and hold it only "+
+				"around what has to be alone; or for a pool of one connection", p.to),
 		})
 	case p.to != "":
 		all = append(all, Action{

@@ -51,8 +51,8 @@ const (
 	// mostlyComputing is the share of a lone request's time that has to be processor time, for the
 	// whole processors to be no coincidence.
 	mostlyComputing = .5
-	// onlyComputing is the same where little else can be what requests wait for when there are more.
-	// A lone request is one at a gentle rate, which waits for another now and then.
+	// onlyComputing is the same where little else can be what requests wait for when there are
+	// more. A lone request is one at a gentle rate, which waits for another now and then.
 	onlyComputing = .6
 )
 

@@ -108,8 +108,8 @@ func (e *Evidence) growth() *grown {
 	return e.memoryGrown(served)
 }
 
-// growsFirst says that the target's runtime takes more memory as long as it may, and looks at what is
-// old only when that is full.
+// growsFirst says that the target's runtime takes more memory as long as it may, and looks at what
+// is old only when that is full.
 func (e *Evidence) growsFirst() bool {
 	r := e.Run.Manifest.Machine.TargetRuntime
 	return r == measure.RuntimeJVM || r == measure.RuntimeDotNet

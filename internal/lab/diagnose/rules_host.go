@@ -12,10 +12,11 @@ var hostRules = []Rule{
 	{
 		Name:  "processors-taken",
 		Claim: "Other processes took the machine's processors",
-		Threshold: "steps near the line are INVALID, there is no line, and others used a quarter of " +
-			"the processors while 80 % were in use, and the generator's loops less than 80 % of theirs",
-		Reason: "a generator that is late since others run is not what limits, and neither is the " +
-			"service: what the kernel does for the network is less than that",
+		Threshold: "steps near the line are INVALID, there is no line, and others used a quarter " +
+			"of the processors while 80 % were in use, and the generator's loops less than 80 % of " +
+			"theirs",
+		Reason: "a generator that is late since others run is not what limits, and neither is " +
+			"the service: what the kernel does for the network is less than that",
 		Judge: judgeTaken,
 		Counters: []Counter{{
 			"the service's own processors were busy too",
@@ -26,8 +27,8 @@ var hostRules = []Rule{
 		}},
 		Advice: []Action{
 			{
-				Text: "end what else runs, or survey when it is quiet; see what it is, and what is " +
-					"started again and again",
+				Text: "end what else runs, or survey when it is quiet; see what it is, and what " +
+					"is started again and again",
 				Command: "top -b -n 1 -o %CPU | head -20",
 			},
 			{

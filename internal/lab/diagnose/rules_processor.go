@@ -213,8 +213,8 @@ func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
 	return in, weights[best] / max(all, 1e-12)
 }
 
-// packageIn is the package of a frame's function. In Java that ends where a class begins, which has a
-// capital by the language's rule: "java.util.regex" of "java.util.regex.Pattern.compile".
+// packageIn is the package of a frame's function. In Java that ends where a class begins, which has
+// a capital by the language's rule: "java.util.regex" of "java.util.regex.Pattern.compile".
 func packageIn(f profile.Frame) string {
 	if !strings.HasSuffix(f.File, ".java") {
 		return packageOf(f.Function)

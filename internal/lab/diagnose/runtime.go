@@ -62,8 +62,8 @@ var languages = map[string]language{
 		}},
 		collects: []Action{
 			{
-				Text: "give what is short-lived more room, so that it is dead before it is looked at; " +
-					"and the old space, where that is nearly full",
+				Text: "give what is short-lived more room, so that it is dead before it is " +
+					"looked at; and the old space, where that is nearly full",
 				Command: "node --max-semi-space-size=64 --max-old-space-size=4096 SERVICE   # MB",
 			},
 			{
@@ -101,8 +101,8 @@ var languages = map[string]language{
 			Command: "python -X tracemalloc=10 SERVICE   # tracemalloc.take_snapshot()",
 		}},
 		collects: []Action{{
-			Text: "the collector only looks for cycles: take what is loaded at the start out of its " +
-				"sight, and have it look less often",
+			Text: "the collector only looks for cycles: take what is loaded at the start out of " +
+				"its sight, and have it look less often",
 			Command: "gc.freeze(); gc.set_threshold(50_000, 20, 20)   # after the start",
 		}},
 	},
@@ -134,8 +134,8 @@ var languages = map[string]language{
 		}},
 		collects: []Action{
 			{
-				Text: "give the heap more room: it is a quarter of the memory unless it is set, and " +
-					"collections come more often the less of it is free; see how full it is after one",
+				Text: "give the heap more room: it is a quarter of the memory unless it is set, " +
+					"and collections come more often the less of it is free; see how full it is after one",
 				Command: "java -XX:MaxRAMPercentage=60 …   # or -Xms4g -Xmx4g; jcmd PID GC.heap_info",
 			},
 			{
@@ -166,8 +166,8 @@ var languages = map[string]language{
 			Command: "require 'objspace'; ObjectSpace.dump_all(output: File.open('heap.json', 'w'))",
 		}},
 		collects: []Action{{
-			Text: "have the heap grow by more before each collection; and see what allocates, with the " +
-				"gems stackprof (mode: :object) or memory_profiler",
+			Text: "have the heap grow by more before each collection; and see what allocates, " +
+				"with the gems stackprof (mode: :object) or memory_profiler",
 			Command: "RUBY_GC_HEAP_FREE_SLOTS_GOAL_RATIO=0.60 RUBY_GC_MALLOC_LIMIT_MAX=134217728 puma",
 		}},
 	},
@@ -187,7 +187,8 @@ var languages = map[string]language{
 			Command: "pm.max_requests = 1000",
 		}},
 		collects: []Action{{
-			Text:    "the collector only looks for cycles: see how often it runs, and what makes them",
+			Text: "the collector only looks for cycles: see how often it runs, and what makes " +
+				"them",
 			Command: "var_dump(gc_status());",
 		}},
 	},
@@ -209,18 +210,19 @@ var languages = map[string]language{
 		}},
 		collects: []Action{
 			{
-				Text: "let the heap be larger: a limit is set by DOTNET_GCHeapHardLimit or is three " +
-					"quarters of the container's memory; and leave more room to what is short-lived",
+				Text: "let the heap be larger: a limit is set by DOTNET_GCHeapHardLimit or is " +
+					"three quarters of the container's memory; and leave more room to what is short-lived",
 				Command: "DOTNET_GCHeapHardLimit=0x100000000 DOTNET_GCgen0size=0x10000000   # hexadecimal",
 			},
 			{
-				Text: "choose the server collector, which collects less often with a heap for each " +
-					"processor, where a service has several of them to itself; or the workstation's " +
-					"(0), where it shares them with others",
+				Text: "choose the server collector, which collects less often with a heap for " +
+					"each processor, where a service has several of them to itself; or the " +
+					"workstation's (0), where it shares them with others",
 				Command: "DOTNET_gcServer=1   # <ServerGarbageCollection> in the project",
 			},
 			{
-				Text:    "see how full each generation is and how often it is collected, and what is alive",
+				Text: "see how full each generation is and how often it is collected, and what is " +
+					"alive",
 				Command: "dotnet-counters monitor -p PID System.Runtime; dotnet-gcdump collect -p PID",
 			},
 		},

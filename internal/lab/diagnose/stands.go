@@ -28,8 +28,8 @@ var meanings = []meaning{
 		channels: []string{"jbd2_", "ext4_sync", "xfs_log_force"},
 		what:     "what they have written to reach the disk (fsync)",
 		look: Action{
-			Text: "see which files are written through to the disk, and how often: one fsync may do " +
-				"for what several requests have written",
+			Text: "see which files are written through to the disk, and how often: one fsync may " +
+				"do for what several requests have written",
 			Command: "strace -f -y -e trace=fsync,fdatasync,sync_file_range -p PID",
 		},
 	},

@@ -35,16 +35,16 @@ var stores = []store{
 			Text: "see what its sessions wait for under load: a lock on a row that a transaction " +
 				"holds for long (wait_event_type Lock; hold it for less: no call to others " +
 				"between the first change and the commit), a disk (IO), or their client",
-			Command: "psql -c 'SELECT wait_event_type, wait_event, state, left(query, 60), count(*) " +
-				"FROM pg_stat_activity GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC'",
+			Command: "psql -c 'SELECT wait_event_type, wait_event, state, left(query, 60), " +
+				"count(*) FROM pg_stat_activity GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC'",
 		},
 		session: "starts a process for each connection, and asks it for a password",
 		keeps: []Action{{
-			Text: "take connections from a pool, which keeps them: of the driver or the framework " +
-				"(psycopg2.pool, SQLAlchemy's engine, HikariCP, pg.Pool, sql.DB), made once for the " +
-				"process; or put PgBouncer in front of PostgreSQL",
-			Command: "psql -c 'SELECT sessions, session_time / sessions AS ms_each FROM pg_stat_database " +
-				"WHERE datname = current_database()'",
+			Text: "take connections from a pool, which keeps them: of the driver or the " +
+				"framework (psycopg2.pool, SQLAlchemy's engine, HikariCP, pg.Pool, sql.DB), made " +
+				"once for the process; or put PgBouncer in front of PostgreSQL",
+			Command: "psql -c 'SELECT sessions, session_time / sessions AS ms_each FROM " +
+				"pg_stat_database WHERE datname = current_database()'",
 		}},
 	},
 	{
@@ -61,8 +61,8 @@ var stores = []store{
 		},
 		session: "makes a session for each connection, and asks it for a password",
 		keeps: []Action{{
-			Text: "take connections from a pool, which keeps them, made once for the process; or put " +
-				"ProxySQL in front of MySQL",
+			Text: "take connections from a pool, which keeps them, made once for the process; or " +
+				"put ProxySQL in front of MySQL",
 			Command: "mysql -e \"SHOW GLOBAL STATUS LIKE 'Connections'\"",
 		}},
 	},
@@ -71,13 +71,14 @@ var stores = []store{
 		port:      ":6379",
 		name:      "Redis",
 		busy: Action{
-			Text: "one thread runs all commands, so one that looks at many keys or elements holds " +
-				"up all others (KEYS, SORT, a long LRANGE, SMEMBERS of a large set, a script): " +
-				"keep an index of what is looked for, or go through it in pieces (SCAN)",
+			Text: "one thread runs all commands, so one that looks at many keys or elements " +
+				"holds up all others (KEYS, SORT, a long LRANGE, SMEMBERS of a large set, a " +
+				"script): keep an index of what is looked for, or go through it in pieces (SCAN)",
 			Command: "redis-cli slowlog get 10; redis-cli info commandstats",
 		},
 		waits: Action{
-			Text:    "see whether it waits for its disk (appendfsync always) or blocks on purpose (BLPOP)",
+			Text: "see whether it waits for its disk (appendfsync always) or blocks on purpose " +
+				"(BLPOP)",
 			Command: "redis-cli --latency; redis-cli info persistence",
 		},
 		single: true,

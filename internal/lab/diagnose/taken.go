@@ -111,8 +111,8 @@ const (
 	leastOthers = .05
 )
 
-// othersNamed are the other processes of the machine that used the most, as "compile 0.81". They are
-// looked at every second or less, so the part of a step that is not judged counts too.
+// othersNamed are the other processes of the machine that used the most, as "compile 0.81". They
+// are looked at every second or less, so the part of a step that is not judged counts too.
 func (m *Moment) othersNamed() (names []string) {
 	if m == nil || !m.near {
 		return nil
@@ -175,15 +175,15 @@ func judgeTaken(e *Evidence) *Finding {
 		return nil
 	}
 	f := &Finding{
-		Claim: fmt.Sprintf("Other processes took %s of the %s processors of %s%s: at %s neither the "+
-			"generator nor the service was the limit", number(worst.others()), number(worst.cores),
+		Claim: fmt.Sprintf("Other processes took %s of the %s processors of %s%s: at %s neither "+
+			"the generator nor the service was the limit", number(worst.others()), number(worst.cores),
 			worst.of, named(worst.names), rate(lowest(steps))),
 		Rank:       Reach,
 		Confidence: .9,
 		Evidence: []Fact{
 			{
-				What: "processors in use; by the generator, by the service and what it asks there, " +
-					"by others",
+				What: "processors in use; by the generator, by the service and what it asks " +
+					"there, by others",
 				Value: fmt.Sprintf("%s of %s; %s, %s, %s", number(worst.busy), number(worst.cores),
 					number(worst.generator), number(worst.target), number(worst.others())),
 			},

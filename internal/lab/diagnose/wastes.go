@@ -22,8 +22,9 @@ var wastes = []waste{
 		functions: []string{
 			"regexp.Compile", "regexp.MustCompile", "regexp.compile", "regexp/syntax.",
 			"java.util.regex.Pattern.compile", "java.util.regex.Pattern.<init>",
-			"System.Text.RegularExpressions.RegexParser.", "rb_reg_initialize_m", "rb_reg_initialize",
-			"onig_new", "regcomp", "pcre_compile", "pcre2_compile_8", "v8::internal::RegExpCompiler.",
+			"System.Text.RegularExpressions.RegexParser.", "rb_reg_initialize_m",
+			"rb_reg_initialize", "onig_new", "regcomp", "pcre_compile", "pcre2_compile_8",
+			"v8::internal::RegExpCompiler.",
 		},
 		files: []string{
 			"re/_compiler.py", "re/_parser.py", "sre_compile.py", "sre_parse.py",
@@ -48,7 +49,8 @@ var wastes = []waste{
 			"crypto/x509.ParseCertificate", "crypto/x509.(*CertPool).AppendCertsFromPEM",
 			"crypto/x509.ParsePKCS1PrivateKey", "crypto/x509.ParsePKCS8PrivateKey",
 			"crypto/tls.X509KeyPair", "sun.security.x509.X509CertImpl.<init>",
-			"java.security.KeyStore.load", "X509_load_cert_crl_file_ex", "PEM_X509_INFO_read_bio_ex",
+			"java.security.KeyStore.load", "X509_load_cert_crl_file_ex",
+			"PEM_X509_INFO_read_bio_ex",
 			"X509_STORE_load_locations", "SSL_CTX_load_verify_locations",
 		},
 	},
@@ -63,7 +65,8 @@ var wastes = []waste{
 	{
 		what: "random generators that are seeded each time",
 		functions: []string{
-			"math/rand.NewSource", "math/rand.(*rngSource).Seed", "java.security.SecureRandom.<init>",
+			"math/rand.NewSource", "math/rand.(*rngSource).Seed",
+			"java.security.SecureRandom.<init>",
 		},
 	},
 	{
@@ -89,9 +92,8 @@ var wastes = []waste{
 // in says that the waste is under way in a stack.
 func (w *waste) in(stack []profile.Frame) bool {
 	return slices.ContainsFunc(stack, func(f profile.Frame) bool {
-		return slices.ContainsFunc(w.functions, func(n string) bool { return fits(f.Function, n) }) ||
-			slices.ContainsFunc(w.files, func(n string) bool {
-				return strings.HasSuffix("/"+f.File, "/"+n)
-			})
+		does := func(n string) bool { return fits(f.Function, n) }
+		stands := func(n string) bool { return strings.HasSuffix("/"+f.File, "/"+n) }
+		return slices.ContainsFunc(w.functions, does) || slices.ContainsFunc(w.files, stands)
 	})
 }

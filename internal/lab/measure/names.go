@@ -61,8 +61,8 @@ const (
 	// Behind begins the names of the processor time of what the target asks on its own machine: an
 	// address and port, a slash and the process's name follow it.
 	Behind = "behind.cpu_seconds."
-	// OthersCPU begins the names of the processor time of the machine's processes that are not known
-	// to have to do with the load: a process's name follows it.
+	// OthersCPU begins the names of the processor time of the machine's processes that are not
+	// known to have to do with the load: a process's name follows it.
 	OthersCPU = "host.others.cpu_seconds."
 	// BPFRetransmitsOf begins the names of counters of single connections; "8080-192.0.2.7:443"
 	// follows: the local port, and the other end.

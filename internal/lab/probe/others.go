@@ -22,8 +22,8 @@ const (
 // others are the machine's processes that are neither the target, nor what it asks, nor this
 // program and what it has started: how much processor time those of each name use. It is what takes
 // processors from the generator and from the target. What has begun and ended between two looks is
-// not seen, so the machine's busy time may be more. It looks every second, and less often where that
-// would take more than a two hundredth of a processor.
+// not seen, so the machine's busy time may be more. It looks every second, and less often where
+// that would take more than a two hundredth of a processor.
 type others struct {
 	root   string
 	self   int

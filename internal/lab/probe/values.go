@@ -60,9 +60,9 @@ var Values = []measure.SampleName{
 		"tcp_tw_reuse: whether a port in TIME-WAIT may go out again: 0 no, 1 yes, "+
 			"2 over the loopback"),
 	measure.Counter(measure.OthersCPU+"<process>",
-		"processor time of the machine's processes of one name that are neither the target, nor what "+
-			"it asks, nor this program and what it has started, since the first look: the first 24 "+
-			"names, the rest as others; what began and ended between two looks is not in it"),
+		"processor time of the machine's processes of one name that are neither the target, nor "+
+			"what it asks, nor this program and what it has started, since the first look: the "+
+			"first 24 names, the rest as others; what began and ended between two looks is not in it"),
 	measure.Gauge(measure.HostTCPSomaxconn, "the most that a listener's backlog may be"),
 	measure.Gauge(measure.HostConntrackEntries, "connections that the packet filter tracks"),
 	measure.Gauge(measure.HostConntrackLimit, "how many it may track"),

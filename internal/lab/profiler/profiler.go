@@ -119,8 +119,8 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// jfrDepth is how many frames of a stack the jfr tool prints: all that the recorder keeps. It prints
-// five otherwise, which often end in a library.
+// jfrDepth is how many frames of a stack the jfr tool prints: all that the recorder keeps. It
+// prints five otherwise, which often end in a library.
 const jfrDepth = "64"
 
 // Recording has the JDK's jfr tool print a flight recording, and reads that.

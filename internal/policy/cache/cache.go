@@ -221,8 +221,8 @@ func (p *Policy) look(x *exchange.Exchange, w *part, again int) exchange.PolicyV
 		a.release()
 		return p.pass(x, w, d.Why)
 	}
-	// What is stored for others stays when a response is for its own client, so that alone does not say
-	// that the next one is worth waiting for.
+	// What is stored for others stays when a response is for its own client, so that alone does not
+	// say that the next one is worth waiting for.
 	alone := a.found == nil || p.o.Rules.Personal(&a.Request)
 	if alone && p.state.lately.refused(p.fillKey(&a), c.Now.Mono) {
 		a.release()
