@@ -221,7 +221,8 @@ func (s *shelf) wrong(q *request, one *shelved, v *validity, h *messageHead) str
 
 // wrongAge says what is wrong with the Age of an answer that is so old at least.
 func (s *shelf) wrongAge(v *validity, h *messageHead, least int64) string {
-	if told := h.value("cache-status"); !strings.Contains(told, "; hit") && !strings.Contains(told, "; stored") {
+	told := h.value("cache-status")
+	if !strings.Contains(told, "; hit") && !strings.Contains(told, "; stored") {
 		return "" // it comes from the service as it is
 	}
 	said := int64(h.number("age")) * int64(time.Second)
@@ -232,9 +233,11 @@ func (s *shelf) wrongAge(v *validity, h *messageHead, least int64) string {
 	case said < 0:
 		return "no Age"
 	case said <= least-int64(time.Second):
-		return fmt.Sprintf("an Age of %v, and it is %v old at least", time.Duration(said), time.Duration(least))
+		return fmt.Sprintf("an Age of %v, and it is %v old at least", time.Duration(said),
+			time.Duration(least))
 	case said > most && s.w.scenario.Kernel.WallSteps == 0:
-		return fmt.Sprintf("an Age of %v, and it is %v old at most", time.Duration(said), time.Duration(most))
+		return fmt.Sprintf("an Age of %v, and it is %v old at most", time.Duration(said),
+			time.Duration(most))
 	}
 	return ""
 }
