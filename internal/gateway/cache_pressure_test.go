@@ -29,7 +29,8 @@ func pressed(t *testing.T, cache string) (i *instance, hang func() (free func())
 sla_header: X-SLA-Class
 listeners: [{address: "127.0.0.1:0", trusted_proxies: %s}]
 classes: {P0: {patience: 10ms}, P1: {patience: 10ms}, P2: {patience: 10ms}}
-upstreams: {s: {targets: [%q], max_concurrency: 1, retry: {attempts: 0}, health: {passive: {disabled: true}}}}
+upstreams:
+  s: {targets: [%q], max_concurrency: 1, retry: {attempts: 0}, health: {passive: {disabled: true}}}
 routes: [{name: r, match: /, upstream: s, cache: {jitter: 0%%%s}}]
 `, trustLocal, o.address(), cache))
 	return i, func() func() {

@@ -33,8 +33,8 @@ func TestTheHitRatioOfAGatewayIsThatOfThePolicyAlone(t *testing.T) {
 	t.Parallel()
 	const keys, requests, length, batch = 5000, 25_000, 4000, 250
 	body := letters(length)
-	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nCache-Control: max-age=100000\r\nContent-Length: %d\r\n\r\n%s",
-		length, body)
+	answer := fmt.Sprintf("HTTP/1.1 200 OK\r\nCache-Control: max-age=100000\r\n"+
+		"Content-Length: %d\r\n\r\n%s", length, body)
 	s := newService(t, replying(func(*http.Request, string) string { return answer }))
 	g := serveClean(t, fmt.Sprintf(`
 loops: 1
@@ -63,7 +63,8 @@ routes: [{match: /, upstream: s, cache: {early_refresh: false}}]
 	}
 	held := g.view().memory.Stats().Entries
 	alone, aloneHits := otter.Must(&otter.Options[int, bool]{
-		MaximumWeight: uint64(held), Weigher: func(int, bool) uint32 { return 1 }, Executor: func(f func()) { f() },
+		MaximumWeight: uint64(held), Weigher: func(int, bool) uint32 { return 1 },
+		Executor: func(f func()) { f() },
 	}), 0
 	for _, key := range trace {
 		if _, ok := alone.GetIfPresent(key); ok {

@@ -31,7 +31,8 @@ func TestUnusualFormsOfRequestsAndResponses(t *testing.T) {
 		{name: "Pragma in a list", second: get + "Pragma: x, No-Cache\r\n"},
 		{name: "Pragma in a second line", second: get + "Pragma: x\r\nPragma: no-cache\r\n"},
 		{name: "Pragma that says something else", second: get + "Pragma: no-cache=x\r\n", hit: true},
-		{name: "Cache-Control in two lines", second: get + "Cache-Control: max-age=99\r\ncache-control: no-cache\r\n"},
+		{name: "Cache-Control in two lines",
+			second: get + "Cache-Control: max-age=99\r\ncache-control: no-cache\r\n"},
 		{name: "a range of a whole that says that it is a part", says: "Content-Range: bytes 0-9/99\r\n",
 			second: get + "Range: bytes=1-2\r\n", hit: true, has: "Content-Range: bytes 1-2/4\r\n",
 			lacks: "0-9/99"},
@@ -47,11 +48,14 @@ func TestUnusualFormsOfRequestsAndResponses(t *testing.T) {
 			hit: true, has: "HTTP/1.1 200 "},
 		{name: "a tag that is none", says: "ETag: a\r\n", second: get + "If-None-Match: a\r\n", hit: true,
 			has: "HTTP/1.1 200 "},
-		{name: "Vary in another case, twice, with holes", says: "vary: ,ACCEPT-encoding ,, accept-Encoding\r\n",
-			first: get + "Accept-Encoding: gzip\r\n", second: get + "Accept-Encoding:  GZIP;q=1.0\r\n", hit: true},
+		{name: "Vary in another case, twice, with holes",
+			says:   "vary: ,ACCEPT-encoding ,, accept-Encoding\r\n",
+			first:  get + "Accept-Encoding: gzip\r\n",
+			second: get + "Accept-Encoding:  GZIP;q=1.0\r\n", hit: true},
 		{name: "a field for one hop", says: "Connection: X-A, x-b\r\nX-A: 1\r\nX-B: 2\r\n", hit: true,
 			lacks: "X-"},
-		{name: "a private field", says: "X-A: 1\r\nCache-Control: private=\"x-A\"\r\n", hit: true, lacks: "X-A: 1"},
+		{name: "a private field", says: "X-A: 1\r\nCache-Control: private=\"x-A\"\r\n", hit: true,
+			lacks: "X-A: 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -78,7 +82,8 @@ routes: [{match: /, upstream: s, cache: {early_refresh: false}}]
 			if hit := asked.Load() == 1; hit != test.hit {
 				t.Errorf("answered from what is stored: %v", hit)
 			}
-			if !strings.Contains(heads[1], test.has) || test.lacks != "" && strings.Contains(heads[1], test.lacks) {
+			if !strings.Contains(heads[1], test.has) ||
+				test.lacks != "" && strings.Contains(heads[1], test.lacks) {
 				t.Errorf("the second response is\n%s", heads[1])
 			}
 		})
