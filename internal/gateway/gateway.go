@@ -174,18 +174,21 @@ func start(o Options) (g *Gateway, err error) {
 	return g, nil
 }
 
+// processors is how many the process may use: GOMAXPROCS as it was before a gateway raised it. Where
+// several gateways are in a process, each would have one loop more than the one before otherwise.
+var processors = sync.OnceValue(func() int { return runtime.GOMAXPROCS(0) })
+
 // makeLoops makes the loops and their workers and lets them run; without listeners they wait.
 func (g *Gateway) makeLoops(n int) error {
-	processors := runtime.GOMAXPROCS(0)
 	if n == 0 {
-		n = processors
+		n = processors()
 	}
-	g.lookout.processors = min(processors, n+1)
+	g.lookout.processors = min(processors(), n+1)
 	// The loops keep their processors to themselves. One more lets handshakes, health checks and
 	// scrapes run beside them rather than wait until the scheduler takes a processor away from a
 	// busy loop, which it does every ten milliseconds only.
 	if !g.simulated() {
-		runtime.GOMAXPROCS(n + 1)
+		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), n+1))
 	}
 	loops, err := reactor.NewGroup(n, g.log)
 	if err != nil {
