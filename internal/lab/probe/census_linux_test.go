@@ -147,11 +147,14 @@ func TestAFullAcceptQueueIsSeenAgainstItsBacklog(t *testing.T) {
 }
 
 func TestConnectionsAreToldApartByWhoClosedThem(t *testing.T) {
+	// At 127.0.0.1 other tests leave connections in TIME_WAIT for a minute, at ports that are then
+	// given out again.
+	const own = "127.0.77.1"
 	for _, c := range []struct{ listen, asFrom string }{
-		{"127.0.0.1:0", "127.0.0.1"},
+		{own + ":0", own},
 		{"[::1]:0", "::1"},
-		{"[::]:0", "127.0.0.1"},
-		{"0.0.0.0:0", "127.0.0.1"},
+		{"[::]:0", own},
+		{"0.0.0.0:0", own},
 	} {
 		for _, files := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, from files %v", c.listen, files), func(t *testing.T) {
@@ -201,8 +204,8 @@ func TestConnectionsAreToldApartByWhoClosedThem(t *testing.T) {
 }
 
 func TestConnectionsThatTheTargetOpensAreItsOutgoingOnes(t *testing.T) {
-	target, address := listenOn(t, "127.0.0.1:0")
-	upstream, to := listenOn(t, "127.0.0.1:0")
+	target, address := listenOn(t, "127.0.77.1:0")
+	upstream, to := listenOn(t, "127.0.77.1:0")
 	s := New(Options{PID: os.Getpid(), Listen: []netip.AddrPort{address}})
 	pair(t, target, address)
 	for range 5 {
