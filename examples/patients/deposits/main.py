@@ -1,5 +1,5 @@
 """deposits takes a deposit for a boat. The transaction is begun, the boat is read and written down, and then the
-bank is asked, which takes 20 ms, before the transaction is committed. A connection to PostgreSQL is kept that
+bank is asked, which takes 30 ms, before the transaction is committed. A connection to PostgreSQL is kept that
 long, idle in its transaction, and each worker has a pool of four.
 
 Cured, the bank is asked before the transaction is begun."""

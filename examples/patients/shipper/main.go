@@ -23,7 +23,7 @@ import (
 // The shipper takes so many bytes at a time, and has a pause after each.
 const (
 	takes = 4096
-	pause = 8 * time.Millisecond
+	pause = 20 * time.Millisecond
 )
 
 // role makes this program the shipper.
@@ -95,7 +95,7 @@ func office(p *ward.Patient) (http.Handler, error) {
 	}
 	log := slog.New(slog.NewJSONHandler(to, nil)).With("service", "tickets", "quay", "north")
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		passengers, seal := 1+rand.IntN(8), work.Do(6)
+		passengers, seal := 1+rand.IntN(8), work.Do(4)
 		log.Info("sold", "method", r.Method, "path", r.URL.Path, "from", r.RemoteAddr,
 			"agent", r.UserAgent(), "passengers", passengers, "seal", seal,
 			"headers", r.Header, "protocol", r.Proto, "host", r.Host)
