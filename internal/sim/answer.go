@@ -84,6 +84,7 @@ func (a *answer) isOver(trailers map[string]string) error {
 	case q.answered:
 		return fmt.Errorf("%s is answered twice", q.token)
 	}
+	q.live = !a.own
 	if q.answered = true; !a.c.isPlain() {
 		q.status = a.status
 	}

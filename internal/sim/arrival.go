@@ -16,6 +16,7 @@ type arrival struct {
 	want  int // bytes of the body
 	got   int
 	whole bool // the body is there
+	try   int  // the request's arrivals with it
 }
 
 // startsWith takes a request's head. excused says that the service does nothing for it, and says
@@ -50,6 +51,8 @@ func (a *arrival) startsWith(h *messageHead, excused bool) error {
 	if err := q.reached(h, w.began(n).plan.Attempts); err != nil {
 		return err
 	}
+	a.try = q.arrivals
+	q.reaches(w)
 	if !w.mayGet(a.s.plan.Address, path, n) {
 		return fmt.Errorf("%s began under configuration %d, in which this is not a target", a.token, n)
 	}

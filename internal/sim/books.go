@@ -156,6 +156,7 @@ func (w *world) balance() {
 			w.logged(q)
 		}
 	}
+	w.crowds()
 	if w.kernel.Lost > 0 {
 		w.violate("%d connections were reset in an accept queue", w.kernel.Lost)
 	}

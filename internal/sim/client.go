@@ -26,12 +26,17 @@ type request struct {
 	vicious  bool // a service has misbehaved over it
 	answered bool
 	status   int       // of the answer that came whole; 0 for none
+	live     bool      // and was a service's
 	lines    int       // of the access log
 	id       string    // that the gateway has given it
 	moved    int64     // when a service last read some of its body
 	trusted  bool      // what its client claims is believed
 	framed   bool      // it is asked for in HTTP/2
 	since    int64     // when its client began to send it
+	first    int64     // when it reached a service first
+	came     int64     // and last
+	said     int64     // when that service had said all of its answer; 0 for not yet
+	bounds   bounds    // until it came
 	odd      bool      // its client breaks a rule of HTTP/2 with it
 	talk     *talker   // of a WebSocket, on the client's side
 	talkers  []*talker // and on that of services: one for each try

@@ -225,6 +225,7 @@ func (st *servedStream) fields(list []hpack.HeaderField, ends bool) {
 // isSaid notes that all of the answer has been composed.
 func (st *servedStream) isSaid() {
 	st.said = true
+	st.arrival.isSaid()
 	st.look()
 }
 

@@ -66,6 +66,7 @@ func (w *world) act(a Act) {
 		text := w.began(a.N + 1).text
 		w.replaced = true
 		w.part(a.N + 1)
+		w.allow(a.N + 1)
 		w.recounted = w.recounted || !strings.Contains(text, listeners[1])
 		background(func() {
 			w.configure(text)

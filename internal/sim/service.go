@@ -276,6 +276,9 @@ func (c *serviceConn) next(parts []part) {
 			c.s.w.trace("%s says %.60q, %d bytes", c.name, p.bytes, len(p.bytes))
 		}
 		c.Write(p.bytes)
+		if len(parts) == 1 {
+			c.isSaid()
+		}
 		if p.then != nil {
 			p.then()
 		}

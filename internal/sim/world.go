@@ -39,6 +39,7 @@ type world struct {
 	asked         map[string]*request     // by token
 	configs       map[int]began           // by number
 	served        map[admission][]*client // who have been answered
+	bounds        bounds                  // on requests under way
 	clients       int                     // connections that are there
 	upstreamConns int                     // at the services
 	upgraded      chan struct{}           // closed when the upgrade under way is over
@@ -214,6 +215,7 @@ func (w *world) untilQuiet() {
 // start begins a gateway's process; it returns when it serves.
 func (w *world) start() error {
 	w.configure(w.began(0).text)
+	w.allow(0)
 	i := w.launch(nil)
 	w.run("the gateway starts", func() bool { return i.serving || i.ended })
 	if w.failure == nil && i.ended {

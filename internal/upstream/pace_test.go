@@ -189,3 +189,30 @@ func TestALimitBindsWhileSomebodyWaits(t *testing.T) {
 		t.Error("the law is told that nobody found the limit reached, and 49 wait")
 	}
 }
+
+// The refusal of the oldest does not end the overload: those that are left have nearly waited as long.
+func TestTheNewestGoesFirstUntilNobodyIsLateForAWhile(t *testing.T) {
+	s := newCounter(t)
+	join := func(after time.Duration) *waiting {
+		s.now += int64(after)
+		q, why := s.wait(1, 0, time.Second)
+		if why != None {
+			t.Fatal(why)
+		}
+		return q
+	}
+	oldest, older, newer := join(0), join(300*time.Millisecond), join(300*time.Millisecond)
+	if oldest.refused != Overloaded {
+		t.Fatal("who has waited for half of its patience stays when another comes")
+	}
+	if s.serve(); newer.ready != 1 || older.ready != 0 {
+		t.Errorf("older and newer were served %d and %d times, want the newer alone", older.ready, newer.ready)
+	}
+	older.Remove()
+	older, newer = join(1100*time.Millisecond), join(0)
+	if s.serve(); older.ready != 1 || newer.ready != 0 {
+		t.Errorf("later older and newer were served %d and %d times, want the older alone", older.ready, newer.ready)
+	}
+	newer.Remove()
+	s.end()
+}

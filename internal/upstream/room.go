@@ -54,7 +54,10 @@ const buckets = 64
 // A bucket is served first come, first served, until its oldest request has waited for half of its
 // patience: then the newest goes first. In an overload a queue in order would serve only requests
 // that have waited for nearly as long as anybody waits for an answer; this way most of those that
-// are served are served at once, and the others learn early that they will not be.
+// are served are served at once, and the others learn early that they will not be. That goes on until
+// nobody has waited for half of a patience for as long as a whole one. If it ended when the oldest is
+// refused, every other request would be served in order, after half of its patience, and too late where
+// the answer takes the other half.
 type classRoom struct {
 	n      int
 	last   int    // the bucket that was served last
@@ -69,15 +72,21 @@ type classRoom struct {
 type bucket struct {
 	waitList
 	served int64 // when it was served the last time
+	newest int64 // until when the newest goes first
 }
 
 // since is since when the queue, which is not empty, has waited to be served.
 func (q *bucket) since() int64 { return max(q.head.since, q.served) }
 
 // overdue says whether the oldest request of the queue, which is not empty, has waited for half of
-// its patience.
+// its patience, and notes until when the newest goes first then.
 func (q *bucket) overdue(now int64) bool {
-	return q.head.Patience > 0 && now-q.head.since > q.head.Patience/2
+	patience := q.head.Patience
+	if patience <= 0 || now-q.head.since <= patience/2 {
+		return false
+	}
+	q.newest = now + patience
+	return true
 }
 
 // bucketOf is the queue of a client. The high bits of the product depend on all of the hash.
@@ -262,7 +271,7 @@ func (c *classRoom) next(now int64) *Waiter {
 	c.last = (c.last + 1 + bits.TrailingZeros64(ahead)) % buckets
 	q := &c.queues[c.last]
 	q.served = now
-	if q.overdue(now) {
+	if q.overdue(now) || now < q.newest {
 		return q.tail
 	}
 	return q.head
