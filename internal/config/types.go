@@ -89,7 +89,7 @@ type Listener struct {
 	// AltSvc is the Alt-Svc header of responses over HTTP/1.1 and HTTP/2, by which browsers learn
 	// of HTTP/3; "off" is none. Default: h3 at the listener's own port, for a day, where http3 is
 	// on. Set it if clients reach the listener at another port: 'h3=":443"; ma=86400'. A response
-	// that has the header from its service keeps it.
+	// that has the header from its service keeps it. A listener that has lost http3 says "clear".
 	AltSvc string `yaml:"alt_svc"`
 	// TrustedProxies are the peers (addresses or CIDR prefixes) whose X-Forwarded-*, X-Real-Ip,
 	// Forwarded and X-Request-Id headers are believed. Default: none, so that those headers are

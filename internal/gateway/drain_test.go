@@ -164,6 +164,29 @@ access_log: {path: "`+filepath.Join(t.TempDir(), "log")+`"}
 	}
 }
 
+// Who reloads during a drain is told so at once, and not when the last client has gone.
+func TestADrainDoesNotKeepReloadsWaiting(t *testing.T) {
+	held := newGate(t)
+	s := newService(t, held.script)
+	g := serve(t, oneUpstream(s.address()))
+	p := g.dial()
+	p.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	held.next(t)
+	g.stop()
+	eventually(t, "the drain", func() bool { return g.State() == Draining })
+	// Were the lock held to the drain's end, none of it would come before the exchange's.
+	if err := g.Reload(); err != errNotServing {
+		t.Errorf("a reload in a drain: %v", err)
+	}
+	held.let <- okResponse
+	if status := p.status("GET"); status != 200 {
+		t.Errorf("the exchange that was under way got %d", status)
+	}
+	if err := g.drained(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSystemdIsToldOfEveryChange(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	ln, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})

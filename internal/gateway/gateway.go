@@ -82,7 +82,7 @@ type Gateway struct {
 	admin       adminServer
 	adminClosed adminCounts
 
-	mu        lock // one reload, drain or upgrade at a time
+	mu        lock // one reload or upgrade at a time, and none once the gateway is Draining
 	config    *config.Config
 	version   string // of the config: a short hash of its content
 	loadedAt  time.Time
@@ -98,7 +98,7 @@ type Gateway struct {
 	quic      http3Endpoints
 
 	state atomic.Value // State
-	// What is asked about while mu is held, through a whole drain perhaps; nil before the first
+	// What is asked about while mu is held, through a whole upgrade perhaps; nil before the first
 	// config.
 	inForce atomic.Pointer[inForce]
 
@@ -392,9 +392,10 @@ const drainTick = 10 * time.Millisecond
 
 // end drains and stops everything. next is the process that has taken over, or nil.
 func (g *Gateway) end(why string, next *successor) error {
+	// Not held through the drain: who waits for it finds a gateway that ends, and changes nothing.
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	g.state.Store(Draining)
+	g.mu.Unlock()
 	if next != nil {
 		g.admin.retire() // its socket is the new process's too: a scrape here would be one that it misses
 	} else {

@@ -26,13 +26,19 @@ func heapInUse() int64 {
 // Of a stream that waits for its answer the gateway keeps little: 1.5 KB, with its part of its
 // connections and of what the loops keep for other exchanges.
 func TestAStreamOfHTTP2ThatWaitsKeepsLittle(t *testing.T) {
+	t.Run("for its answer", func(t *testing.T) { streamsThatWait(t, "") })
+	t.Run("for more of it", func(t *testing.T) { streamsThatWait(t, "data: a long wait begins\n\n") })
+}
+
+func streamsThatWait(t *testing.T, event string) {
 	const connections, streams, bound = 100, 100, 1536
 	service := newSilentService(t)
+	service.event = event
 	g := serve(t, `
 loops: 2
 listeners: [{address: "127.0.0.1:0", http2: true}]
 upstreams: {s: {targets: ["`+service.ln.Addr().String()+`"], protocol: h2c, pool: {max_connections: 1000}}}
-routes: [{match: /, upstream: s, timeout: 1h, request_id: true}]
+routes: [{match: /, upstream: s, timeout: 1h, stream_timeout: 1h, request_id: true}]
 `)
 	var peers []*peer
 	for range connections {

@@ -146,15 +146,23 @@ func (s *udpSocket) Close() {
 // altSvcAge is for how long clients remember where HTTP/3 is.
 const altSvcAge = 24 * time.Hour
 
-// altSvc is what responses over TCP say of HTTP/3; nil for nothing.
-func altSvc(c config.Listener, bound reactor.Address) []byte {
+// altSvcClear makes clients forget where HTTP/3 was (RFC 7838, section 3).
+var altSvcClear = []byte("clear")
+
+// altSvc is what responses over TCP say of HTTP/3; nil for nothing. Clients that were told of it would
+// go on to try it for as long as they were told, so a listener that has lost it says so to its end.
+func (l *listener) altSvc(c config.Listener) []byte {
 	switch {
+	case !c.HTTP3 && l.announced:
+		return altSvcClear
 	case !c.HTTP3 || c.AltSvc == config.AltSvcOff:
 		return nil
-	case c.AltSvc != "":
+	}
+	l.announced = true
+	if c.AltSvc != "" {
 		return []byte(c.AltSvc)
 	}
-	return fmt.Appendf(nil, `%s=":%d"; ma=%d`, http3.ALPN, bound.IP.Port(), int(altSvcAge.Seconds()))
+	return fmt.Appendf(nil, `%s=":%d"; ma=%d`, http3.ALPN, l.bound.IP.Port(), int(altSvcAge.Seconds()))
 }
 
 // putHTTP3 makes a listener accept HTTP/3, changes how it does, or ends it, as the config says.

@@ -206,6 +206,56 @@ func TestAltSvc(t *testing.T) {
 	}
 }
 
+// Clients that were told of HTTP/3 would try it for a day.
+func TestAListenerThatHasLostHTTP3TellsItsClients(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	without := strings.Replace(withH3(listenOnly, ca.issue(t, "a")), "http3: true, ", "", 1)
+	with := strings.Replace(without, "tls:", "http3: true, tls:", 1)
+	off := strings.Replace(with, "http3: true", `http3: true, alt_svc: "off"`, 1)
+	for name, c := range map[string]struct{ first, want string }{
+		"that it had":              {with, "clear"},
+		"that it never spoke of":   {off, ""},
+		"that the process had not": {without, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := serve(t, c.first)
+			for range 2 { // to the end, through further reloads
+				if err := g.reload(without); err != nil {
+					t.Fatal(err)
+				}
+				st := g.h2TLS(ca).ask("GET", "/")
+				st.answer()
+				if got := strings.Join(st.fields["Alt-Svc"], "|"); got != c.want {
+					t.Errorf("Alt-Svc is %q, want %q", got, c.want)
+				}
+			}
+			if err := g.reload(with); err != nil {
+				t.Fatal(err)
+			}
+			st := g.h2TLS(ca).ask("GET", "/")
+			st.answer()
+			if got := st.fields.Get("Alt-Svc"); !strings.HasPrefix(got, "h3=") {
+				t.Errorf("with http3 again, Alt-Svc is %q", got)
+			}
+		})
+	}
+	// A process that is handed a socket for HTTP/3, and has no use for it, says so too.
+	g := serve(t, listenOnly)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	lc := g.config.Listeners[0]
+	g.inherited.fds = map[string][]int{udpPrefix + lc.Address: {1, 2}}
+	l, err := g.bind(lc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.closeSockets()
+	if got := string(l.altSvc(lc)); got != "clear" {
+		t.Errorf("after an upgrade, Alt-Svc is %q", got)
+	}
+}
+
 func TestTheAccessLogAndTheCountersTellOfHTTP3(t *testing.T) {
 	t.Parallel()
 	s := newService(t, answering(simple))

@@ -36,6 +36,7 @@ type listener struct {
 	udp       *udpSocket     // for HTTP/3, until quic has it; nil for none
 	quic      *http3Endpoint // that accepts connections of HTTP/3; nil for none
 	handing   *quicio.Pipe   // to a new process that may take quic's socket; nil for none
+	announced bool           // clients were told of HTTP/3, by this process or the one before
 	config    config.Listener
 	tls       *listenerTLS
 	accepting atomic.Bool // on every loop
@@ -189,7 +190,8 @@ func (g *Gateway) bind(c config.Listener) (*listener, error) {
 const portDraws = 16
 
 func (g *Gateway) bindTCP(c config.Listener) (*listener, error) {
-	l := &listener{address: c.Address, quota: &proxy.Quota{}, config: c}
+	l := &listener{address: c.Address, quota: &proxy.Quota{}, config: c,
+		announced: len(g.inherited.fds[udpPrefix+c.Address]) > 0}
 	address, err := listenAddress(c.Address)
 	if err != nil {
 		return nil, err
@@ -287,7 +289,7 @@ func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener,
 	}
 	l.quota.Limit(c.Limits.MaxConnections, c.Limits.MaxConnectionsPerAddress)
 	p.Quota = l.quota
-	p.AltSvc = altSvc(c, l.bound)
+	p.AltSvc = l.altSvc(c)
 	for i, loop := range g.loops {
 		g.call(loop, func() { l.acceptors[i].Listener = p })
 	}

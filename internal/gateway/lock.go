@@ -1,7 +1,7 @@
 package gateway
 
-// lock is a mutual exclusion lock that blocks on a channel. A reload, a drain or an upgrade holds
-// it across waits of many seconds. In a testing/synctest bubble a goroutine that waits for a
+// lock is a mutual exclusion lock that blocks on a channel. A reload or an upgrade holds it
+// across waits of many seconds. In a testing/synctest bubble a goroutine that waits for a
 // sync.Mutex is not durably blocked, so virtual time would stand still for as long as somebody
 // waits; a wait on a channel does not stop it.
 type lock chan struct{}

@@ -26,9 +26,6 @@ import (
 // old one. No exchange fails and no connection drops because of it. It also reopens the access
 // log's file. With ErrIncomplete the new configuration is in force nevertheless.
 func (g *Gateway) Reload() error {
-	if g.State() == Draining {
-		return errNotServing // and a drain holds the lock to its end
-	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.State() != Serving {

@@ -15,9 +15,10 @@ import (
 	codec "plimsoll/internal/http2"
 )
 
-// silentService speaks HTTP/2, or 1.1, and answers nothing until it is let. It keeps next to nothing of
-// what it is asked.
+// silentService speaks HTTP/2, or 1.1, and answers nothing until it is let, or over HTTP/2 nothing but an
+// event. It keeps next to nothing of what it is asked.
 type silentService struct {
+	event string // what a response begins with at once; "" for nothing
 	asked atomic.Int64
 	let   chan struct{}
 	ln    net.Listener
@@ -80,11 +81,19 @@ func (s *silentService) serve(conn net.Conn) {
 			continue
 		}
 		last.Store(binary.BigEndian.Uint32(header[5:]))
+		if s.event != "" {
+			begins := append([]byte("\x00\x00\x01\x01\x04"), header[5:]...)
+			begins = append(append(begins, "\x88\x00\x00"...), byte(len(s.event)), 0, 0)
+			conn.Write(append(append(begins, header[5:]...), s.event...))
+		}
 		s.asked.Add(1)
 		once.Do(func() {
 			go func() {
 				<-s.let
 				answer := []byte("\x00\x00\x01\x01\x05\x00\x00\x00\x00\x88")
+				if s.event != "" {
+					answer = []byte("\x00\x00\x00\x00\x01\x00\x00\x00\x00")
+				}
 				for id := uint32(1); id <= last.Load(); id += 2 {
 					binary.BigEndian.PutUint32(answer[5:], id)
 					conn.Write(answer)
@@ -117,7 +126,13 @@ func (p *peer) answers(n int) error {
 			if f.PseudoValue("status") != "200" {
 				return fmt.Errorf("stream %d got %v", f.StreamID, f.Fields)
 			}
-			n--
+			if f.StreamEnded() {
+				n--
+			}
+		case *http2.DataFrame:
+			if f.StreamEnded() {
+				n--
+			}
 		case *http2.PingFrame:
 			framer.WritePing(true, f.Data)
 		case *http2.RSTStreamFrame, *http2.GoAwayFrame:

@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -302,6 +303,29 @@ func TestBytesThatAreNotFrames(t *testing.T) {
 		client.expectClose(1002)
 		client.expectEnd()
 		client.Close()
+	})
+}
+
+func TestAServiceWhoseBytesAreNotFramesDoesNotFreeItsClientOfTheBound(t *testing.T) {
+	overBoth(t, func(t *testing.T, dial func(*instance) *peer) {
+		s := newSockets(t, dial, ", websocket: {max_message: 1000B, close_grace: 10ms}", "")
+		client, service := s.open()
+		fits, begins := masked(0x82, strings.Repeat("x", 1000)), masked(0x02, strings.Repeat("y", 600))
+		client.send(fits + begins[:1])
+		service.expect(fits)
+		service.send("anything at all")
+		client.expect("anything at all")
+		client.send(begins[1:] + masked(0x89, "ping"))
+		service.expect(begins + masked(0x89, "ping"))
+		client.send(masked(0x80, strings.Repeat("z", 401)))
+		service.expectClose(1009)
+		io.Copy(io.Discard, client.r) // to the end: a reset over HTTP/2, as no close frame can go before it
+		s.expectClosed(telemetry.ByTooBig)
+		if c := s.counts(); c.Unframed != 1 || c.In != 2 {
+			t.Errorf("%+v", c)
+		}
+		client.Close()
+		service.expectEnd()
 	})
 }
 

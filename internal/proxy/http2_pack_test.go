@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"plimsoll/internal/hpack"
+	"plimsoll/internal/http1"
 	"plimsoll/internal/http2"
 )
 
@@ -153,6 +154,99 @@ func TestAnExchangeThatIsPackedGoesOn(t *testing.T) {
 		if n := w.acceptor.Worker.Packed(); n != 0 || !w.target.closed {
 			t.Errorf("as the loop ends %d exchanges are packed, and the target's connection is closed: %v",
 				n, w.target.closed)
+		}
+	}
+}
+
+// begins is the head of a response whose body follows, and part is some of it; last says that it ends.
+func (w *waiter) begins() string {
+	if !w.framed {
+		return "HTTP/1.1 200 X\r\nTransfer-Encoding: chunked\r\n\r\n"
+	}
+	var e hpack.Encoder
+	e.Init(hpack.Initial, false)
+	return string(http2.AppendHeaders(nil, 1, e.AppendStatus(e.Begin(nil), 200), false, 1<<14))
+}
+
+func (w *waiter) part(content string, last bool) string {
+	switch {
+	case w.framed:
+		return string(http2.AppendDataHeader(nil, 1, len(content), last)) + content
+	case last:
+		return string(http1.AppendLastChunk(http1.AppendChunk(nil, []byte(content)), nil))
+	}
+	return string(http1.AppendChunk(nil, []byte(content)))
+}
+
+// contents are what the client got of the body, and whether that was its end.
+func (w *waiter) contents() (body string, whole bool) {
+	w.t.Helper()
+	for _, f := range framesTo(w.t, w.client) {
+		if f.Type == http2.Data {
+			body, whole = body+string(f.Payload), whole || f.Ends()
+		}
+	}
+	return body, whole
+}
+
+func (w *waiter) expectContents(want string, wantWhole bool) {
+	w.t.Helper()
+	body, whole := w.contents()
+	if n := w.acceptor.Worker.Packed(); body != want || whole != wantWhole || n != 0 {
+		w.t.Errorf("the client got %q, whole %v; want %q, %v; %d exchanges are packed", body, whole, want,
+			wantWhole, n)
+	}
+}
+
+// An exchange whose response has begun is packed between two parts of it.
+func TestAResponseThatIsPackedGoesOn(t *testing.T) {
+	for _, framedToo := range []bool{false, true} {
+		w := newWaiter(t, framedToo)
+		w.answers(w.begins() + w.part("one ", false))
+		w.sleeps()
+		w.answers(w.part("two ", false))
+		w.sleeps()
+		w.answers(w.part("three", true))
+		w.expectStatuses(200)
+		w.expectContents("one two three", true)
+
+		w = newWaiter(t, framedToo)
+		w.answers(w.begins()) // with nothing behind it
+		w.sleeps()
+		w.answers(w.part("", true))
+		w.expectContents("", true)
+
+		w = newWaiter(t, framedToo)
+		w.answers(w.begins() + w.part("one ", false))
+		w.sleeps()
+		w.target.in = func([]byte) (int, syscall.Errno) { return 0, 0 } // its end
+		w.tell(w.target)
+		w.turn()
+		w.expectContents("one ", false)
+		if !bytes.Contains(w.client.out, http2.AppendRST(nil, 1, http2.InternalError)) {
+			t.Error("the client was not told that the response is cut off")
+		}
+
+		w = newWaiter(t, framedToo)
+		w.answers(w.begins() + w.part("one ", false))
+		w.sleeps()
+		w.says(w.client, string(http2.AppendRST(nil, 1, http2.Cancel)))
+		if n := w.acceptor.Worker.Packed(); n != 0 || w.target.closed == framedToo {
+			t.Errorf("after the client has left, %d are packed; the target's connection is closed: %v",
+				n, w.target.closed)
+		}
+	}
+}
+
+// What comes more often than an exchange is packed leaves it as it is.
+func TestAResponseThatFlowsIsNotPacked(t *testing.T) {
+	w := newWaiter(t, true)
+	w.answers(w.begins())
+	for range 5 {
+		w.now += 7e8
+		w.answers(w.part("x", false))
+		if n := w.acceptor.Worker.Packed(); n != 0 {
+			t.Fatal("it is packed")
 		}
 	}
 }

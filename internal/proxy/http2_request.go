@@ -285,6 +285,9 @@ func (r *http2Request) begun(ends bool) {
 // a response is put together, up to a record: a copy costs less than a write to the client for each
 // part. A full frame goes on from where it is.
 func (r *http2Request) deliver(data []byte) {
+	if r.packed != nil {
+		r.packed.unpack()
+	}
 	h, id := r.h, r.id
 	small := r.in.Len()+len(data) < recordSize
 	switch {
@@ -393,6 +396,14 @@ func (r *http2Request) stop() {
 	r.dropQueue()
 }
 
+// dropFields gives the memory of the response's head back.
+func (r *http2Request) dropFields() {
+	if r.fields != nil {
+		r.h.w.loop.PutBuffer(r.fields)
+		r.fields = nil
+	}
+}
+
 // end takes the request off its connection. The target is told where it still works on it, or waits
 // for the rest of it.
 func (r *http2Request) end() {
@@ -402,10 +413,7 @@ func (r *http2Request) end() {
 	}
 	r.flow = nil
 	freed := r.freed
-	if r.fields != nil {
-		w.loop.PutBuffer(r.fields)
-		r.fields = nil
-	}
+	r.dropFields()
 	if r.id == 0 { // it waits for the connection
 		if at := slices.Index(h.waiting, r); at >= 0 {
 			h.waiting = slices.Delete(h.waiting, at, at+1)

@@ -40,9 +40,10 @@ var flowWords = func() []word {
 	t := reflect.TypeFor[flow]()
 	words := make([]word, t.Size()/wordSize)
 	noteWords(words, t, 0)
-	// The list of the request's fields is packed apart.
+	// The list of the request's fields is packed apart. That of the response's is over when these are
+	// with the client: see onlyWaits.
 	for _, path := range [][]string{{"Exchange", "arena"}, {"Exchange", "life"}, {"w"}, {"next"},
-		{"req", "Request", "Fields"}, {"res"}, {"timer"}, {"pace"}, {"wait"}} {
+		{"req", "Request", "Fields"}, {"res", "Response", "Fields"}, {"timer"}, {"pace"}, {"wait"}} {
 		part, at := t, uintptr(0)
 		for _, name := range path {
 			f, _ := part.FieldByName(name)
@@ -105,7 +106,7 @@ func (w *Worker) pack(f *flow, fields []byte) *packedFlow {
 	p.flow, p.borrowed = nil, [2][]byte{}
 	f.Finish()
 	f.req.Reset()
-	f.res.Reset() // of a head that is not complete: it is parsed from its beginning again
+	f.res.Reset()
 	w.loop.StopTimer(&f.timer)
 	f.life = life{}
 	w.keepFlow(f)

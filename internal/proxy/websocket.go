@@ -14,8 +14,8 @@ import (
 // known, so that the gateway can put control frames of its own in between. Those are pings for the
 // client, whose answers it keeps to itself, and the two close frames by which it ends a tunnel.
 //
-// Bytes that are not frames are carried as those of any other tunnel, unless the route bounds
-// messages: then they end it.
+// Bytes that are not frames are carried as those of any other tunnel, unless they are the client's and
+// the route bounds its messages: then they end it.
 //
 // The invariant: what a side is sent is always whole frames, in the order in which the other side
 // sent them, up to a close frame and nothing behind it. A frame of our own goes out where the
@@ -125,7 +125,7 @@ func (ws *webSocket) stats() *telemetry.WebSocketStats {
 func (ws *webSocket) passUp(data []byte) error {
 	ws.heard = ws.f.w.loop.Now()
 	switch d := &ws.up; {
-	case ws.plain:
+	case ws.plain && !ws.bounds():
 		return ws.sendUp(data)
 	case d.closed:
 		d.skip(data)
@@ -157,7 +157,7 @@ func (ws *webSocket) framesUp(data []byte) (from int, err error) {
 		at += d.frames.Next(data[at:])
 		ended := d.frames.AtBoundary() || d.frames.Closed()
 		switch {
-		case d.frames.Broken() && most == 0:
+		case d.frames.Broken() && !ws.bounds():
 			return from, ws.unframe()
 		case d.frames.Broken():
 			return ws.refuse(data[from:start], len(data), websocket.ProtocolError, telemetry.ByMalformed)
@@ -306,5 +306,12 @@ func (ws *webSocket) unframe() error {
 	if ws.closing { // in one direction at least nobody can be told
 		return errTunnelOver
 	}
+	if ws.bounds() { // what is held goes on once it is known to be within the bound
+		return nil
+	}
 	return ws.sendHeld()
 }
+
+// bounds says that the client's messages are bounded. Then its frames are followed whatever the
+// upstream sends, and bytes of its own that are not frames end the tunnel.
+func (ws *webSocket) bounds() bool { return ws.f.route.WebSocket.MaxMessage > 0 }

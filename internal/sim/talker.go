@@ -313,7 +313,7 @@ func (t *talker) hearWord() (int, error) {
 	case wordText, wordBytes, wordMore:
 		t.length += len(payload)
 		most := t.w.scenario.WebSockets.MaxMessage
-		if most > 0 && t.length > most && !t.client && !t.broke { // else frames are not followed any more
+		if most > 0 && t.length > most && !t.client {
 			return 0, fmt.Errorf("%s hears a message of %d bytes", t.name, t.length)
 		}
 		if first&wordFinal != 0 {
