@@ -67,6 +67,41 @@ func TestHazardFloodsOverHTTP3(t *testing.T) {
 	eventually(t, "nothing is left", func() bool { return b.snapshot().Active == 0 })
 }
 
+// What came of a body with the head of a request that is not served is given back, however the
+// connection ends: otherwise the bound would be reached for good.
+func TestHazardRequestsOfHTTP3ThatAreNotServedHoldNothing(t *testing.T) {
+	t.Parallel()
+	s := newService(t, answering(simple))
+	b, cfg := earlyBed(t, strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`, `"127.0.0.1:0", early_data: true`, 1))
+	held := func(of string) {
+		t.Helper()
+		eventually(t, "nothing is held of "+of, func() bool {
+			return b.snapshot().Active == 0 && b.shared.HTTP3Held.Load() == 0
+		})
+	}
+	post := frame(codec.Headers, section((&h3{}).request("POST", "/")...)) + frame(codec.Data, "x")
+	early, _ := b.resume(cfg)
+	early.stream().say(false, post)
+	eventually(t, "early data is taken", func() bool { return b.shared.HTTP3Held.Load() > 0 })
+	early.CloseWithError(0x100, "")
+	held("a request whose client goes away before the handshake is complete")
+
+	c := b.h3()
+	malformed := frame(codec.Headers, section("X-Upper", "case")) + frame(codec.Data, "x")
+	for range 5000 {
+		q, err := c.OpenStreamSync(c.Context())
+		if err != nil {
+			break
+		}
+		q.Write([]byte(malformed))
+		q.CancelRead(0x10c)
+	}
+	if code := c.endedBy(); code != uint64(codec.ExcessiveLoad) {
+		t.Errorf("malformed requests ended their connection with %#x", code)
+	}
+	held("malformed requests")
+}
+
 // endless begins a request and ends it at once.
 func endless(c *h3) error {
 	q, err := c.OpenStreamSync(c.Context())

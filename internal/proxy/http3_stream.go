@@ -197,9 +197,8 @@ func (st *http3Stream) refuseUnread(why http3.Reason, status int) {
 func (st *http3Stream) malformed(why http2.Reason) {
 	h := st.h
 	h.w.shard.RefusedHeads3[why]++
-	if h.spend(http2.FaultKind, http3.TooManyFaults) {
-		st.drop(http3.MessageError)
-	}
+	h.spend(http2.FaultKind, http3.TooManyFaults)
+	st.drop(http3.MessageError)
 }
 
 // fault is told why a stream ended before it had a whole head.
