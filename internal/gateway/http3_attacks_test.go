@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quic-go/quic-go"
+
 	codec "plimsoll/internal/http3"
 )
 
@@ -100,6 +102,58 @@ func TestHazardRequestsOfHTTP3ThatAreNotServedHoldNothing(t *testing.T) {
 		t.Errorf("malformed requests ended their connection with %#x", code)
 	}
 	held("malformed requests")
+}
+
+// The reset that is one too many is of a stream like others, and what it held goes with it.
+func TestHazardOneResetTooManyWhileResponsesOfHTTP3Wait(t *testing.T) {
+	t.Parallel()
+	s := newService(t, func(c *serviceConn, _ int) {
+		for head := c.head(); head != ""; head = c.head() {
+			if strings.HasPrefix(head, "GET /large") {
+				c.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + strings.Repeat("x", 1_000_000))
+			}
+		}
+	})
+	b := serveH3(t, oneUpstream(s.address()))
+	c := b.dialH3(b.tls(), &quic.Config{InitialStreamReceiveWindow: 1000, MaxStreamReceiveWindow: 1000})
+	c.greet()
+	begin := func(path string) *quic.Stream {
+		q, err := c.OpenStreamSync(c.Context())
+		if err == nil {
+			q.Write([]byte(frame(codec.Headers, section(c.request("GET", path)...))))
+			q.Close()
+		}
+		return q
+	}
+	reset := func(q *quic.Stream) {
+		if q != nil {
+			q.CancelRead(0x10c)
+		}
+	}
+	for range 100 {
+		for range 300 {
+			reset(begin("/"))
+		}
+		var large []*quic.Stream
+		for range 60 {
+			large = append(large, begin("/large"))
+		}
+		eventually(t, "responses wait", func() bool {
+			return b.shared.HTTP3Held.Load() > 20*50_000 || c.Context().Err() != nil
+		})
+		for _, q := range large {
+			reset(q)
+		}
+		if c.Context().Err() != nil {
+			break
+		}
+	}
+	if code := c.endedBy(); code != uint64(codec.ExcessiveLoad) {
+		t.Errorf("ended with %#x", code)
+	}
+	eventually(t, "nothing is held", func() bool {
+		return b.snapshot().Active == 0 && b.shared.HTTP3Held.Load() == 0
+	})
 }
 
 // endless begins a request and ends it at once.

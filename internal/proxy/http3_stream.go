@@ -241,9 +241,7 @@ func (st *http3Stream) cancelled() {
 	st.how = peerReset
 	if !h.dead && h.q.Context().Err() == nil {
 		h.w.shard.HTTP3Resets++
-		if !h.spend(http2.ResetKind, http3.TooManyResets) {
-			return
-		}
+		h.spend(http2.ResetKind, http3.TooManyResets) // which leaves this stream alone
 	}
 	if st.linked {
 		st.giveUp(exchange.NoReason)
