@@ -121,7 +121,7 @@ func (o *others) count(all []running) {
 		}
 		name, _, _ := strings.Cut(called(r.name), "/") // "kworker/0:1H-kblockd" is one of many
 		if _, there := o.spent[name]; !there && since < leastUsed {
-			name = restOfThreads
+			name = theRest
 		}
 		name = orRest(o.spent, name, maxNames)
 		o.spent[name] += since * tick

@@ -17,8 +17,8 @@ const (
 	maxThreads = 2048
 	// threadsShare is the part of a processor that looking at threads may take: a two hundredth.
 	threadsShare = 200
-	// maxNames and maxFolds bound how many names of threads, and how many places that they stand
-	// in, are told apart: the first that are seen. The rest is under restOfThreads.
+	// maxNames and maxFolds bound how many names of threads, or of processes, and how many places
+	// that threads stand in, are told apart: the first that are seen. What is more is theRest.
 	maxNames = 24
 	maxFolds = 48
 	// fullThread is the share of a processor from which on a thread has all that it can use: the
@@ -73,8 +73,8 @@ var channels = []struct{ begins, place string }{
 // call is a system call in which threads wait.
 type call struct{ name, place string }
 
-// restOfThreads stands for the names and places beyond the bounds.
-const restOfThreads = "others"
+// theRest stands for the names, places and activities beyond the bounds.
+const theRest = "others"
 
 // threads looks at each of the target's threads: how much of a processor it uses, and where it
 // waits. It is the one view of a process's inside that every language has: stacks of the kernel's
@@ -223,12 +223,12 @@ func (t *threads) spend(key [2]int, s *stat, v *view) {
 	}
 }
 
-// orRest is a key of a map that has room for so many, or restOfThreads.
+// orRest is a key of a map that has room for so many, or theRest.
 func orRest[V any](all map[string]V, key string, most int) string {
 	if _, known := all[key]; known || len(all) < most {
 		return key
 	}
-	return restOfThreads
+	return theRest
 }
 
 // called is a thread's name without what only counts it, and without what could not be told apart
