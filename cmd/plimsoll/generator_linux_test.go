@@ -110,6 +110,22 @@ func watch(r io.Reader, text string, came chan<- bool) {
 	}
 }
 
+// shared is what load --json says of a load that generators have shared.
+type shared struct {
+	Totals struct {
+		Due, Sent uint64
+		Ended     map[string]uint64
+		Generator struct {
+			Loops  int
+			Remote []struct {
+				Name        string
+				Due         uint64
+				Uncertainty int64 `json:"clock_uncertainty_ns"`
+			}
+		}
+	}
+}
+
 // A load from two generators over real ssh: the program is sent once, and each request comes once.
 func TestALoadFromGeneratorsOverSSH(t *testing.T) {
 	host, cache := sshServer(t)
@@ -132,19 +148,7 @@ func TestALoadFromGeneratorsOverSSH(t *testing.T) {
 		code, text, errs := command(nil, "load", server.URL, "--scenario", scenario, "--rate", "200",
 			"-d", "1s", "-c", "4",
 			"-t", "1", "--timeout", "1m", "--generator", host, "--generator", other, "--json")
-		var result struct {
-			Totals struct {
-				Due, Sent uint64
-				Generator struct {
-					Loops  int
-					Remote []struct {
-						Name        string
-						Due         uint64
-						Uncertainty int64 `json:"clock_uncertainty_ns"`
-					}
-				}
-			}
-		}
+		var result shared
 		// That a slow machine is late is not a failure: what was sent is what was asked for.
 		if err := json.Unmarshal([]byte(text), &result); err != nil || code != 0 && code != 3 {
 			t.Fatalf("exit %d: %s\n%s", code, errs, text)

@@ -24,23 +24,23 @@ import (
 const usualDuration = 30 * time.Second
 
 type loadCommand struct {
-	URL            string        `arg:"" help:"The target, as http://127.0.0.1:8080/path."`
-	Connections    int           `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
-	Loops          int           `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
-	Duration       time.Duration `short:"d" placeholder:"TIME" help:"How long to send load (30s, or as long as the rate's profile)."`
-	Rate           string        `placeholder:"RATE" help:"Requests a second, sent whether or not answers arrive: 10000, 1000-5000, or 1000:30s,1000-5000:60s."`
-	Burst          []string      `placeholder:"RATE:TIME@START" help:"Add a rate for a time, as 3200:8s@20s. May be repeated."`
-	Arrivals       string        `enum:"constant,poisson," default:"" placeholder:"KIND" help:"How requests are spread in time: constant (or as the scenario says) or poisson."`
-	Closed         bool          `help:"Send a connection's next request when its last is answered, as wrk does, even if the scenario has a rate."`
-	Scenario       string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file."`
-	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
-	NewConnections bool          `help:"Use a new connection for each request."`
-	Lifetime       time.Duration `placeholder:"TIME" help:"Close a connection this long after it was opened, and open another."`
-	Seed           uint64        `default:"1" placeholder:"N" help:"The seed: the same number gives the same random choices (${default})."`
-	JSON           bool          `help:"Print the outcome as JSON."`
-	HDR            string        `name:"hdr" placeholder:"FILE" help:"Write the response times of each window as an HdrHistogram log."`
-	Out            string        `placeholder:"DIR" help:"Keep the raw results in this run directory, for report and compare."`
-	Verify         string        `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"Run wrk, or with --http2 h2load, and plimsoll's closed loop in turn, and say whether they agree."`
+	URL            string         `arg:"" help:"The target, as http://127.0.0.1:8080/path."`
+	Connections    int            `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
+	Loops          int            `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
+	Duration       *time.Duration `short:"d" placeholder:"TIME" help:"How long to send load (30s, or as long as the rate's profile)."`
+	Rate           string         `placeholder:"RATE" help:"Requests a second, sent whether or not answers arrive: 10000, 1000-5000, or 1000:30s,1000-5000:60s."`
+	Burst          []string       `placeholder:"RATE:TIME@START" help:"Add a rate for a time, as 3200:8s@20s. May be repeated."`
+	Arrivals       string         `enum:"constant,poisson," default:"" placeholder:"KIND" help:"How requests are spread in time: constant (or as the scenario says) or poisson."`
+	Closed         bool           `help:"Send a connection's next request when its last is answered, as wrk does, even if the scenario has a rate."`
+	Scenario       string         `placeholder:"FILE" help:"Send what this scenario says, a YAML file."`
+	Timeout        time.Duration  `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
+	NewConnections bool           `help:"Use a new connection for each request."`
+	Lifetime       time.Duration  `placeholder:"TIME" help:"Close a connection this long after it was opened, and open another."`
+	Seed           uint64         `default:"1" placeholder:"N" help:"The seed: the same number gives the same random choices (${default})."`
+	JSON           bool           `help:"Print the outcome as JSON."`
+	HDR            string         `name:"hdr" placeholder:"FILE" help:"Write the response times of each window as an HdrHistogram log."`
+	Out            string         `placeholder:"DIR" help:"Keep the raw results in this run directory, for report and compare."`
+	Verify         string         `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"Run wrk, or with --http2 h2load, and plimsoll's closed loop in turn, and say whether they agree."`
 	generatorFlags
 	protocolFlags
 	requestFlags
@@ -116,8 +116,9 @@ func (k *loadCommand) check() error {
 		return errors.New("--connections must be at least 1")
 	case k.Loops < 0:
 		return errors.New("--loops must be at least 1")
-	case k.Duration < 0 || k.Timeout <= 0 || k.Lifetime < 0:
-		return errors.New("--duration, --timeout and --lifetime are longer than 0s")
+	case noTime(k.Duration) || k.Timeout <= 0 || k.Lifetime < 0:
+		return errors.New("--duration, --timeout and --lifetime are longer than 0s: leave --duration " +
+			"out for the usual one, and --lifetime for no bound")
 	case k.Timeout.Nanoseconds() > measure.Longest:
 		return fmt.Errorf("--timeout must be at most %v",
 			time.Duration(measure.Longest).Truncate(time.Second))
@@ -149,6 +150,17 @@ func (k *loadCommand) check() error {
 	return nil
 }
 
+// noTime says that a flag was given that has no time.
+func noTime(d *time.Duration) bool { return d != nil && *d <= 0 }
+
+// given is the time of a flag, 0 where it was left out.
+func given(d *time.Duration) time.Duration {
+	if d == nil {
+		return 0
+	}
+	return *d
+}
+
 // planned is a load that is ready to be offered.
 type planned struct {
 	offer    offer
@@ -168,15 +180,15 @@ func (k *loadCommand) plan(ctx context.Context, c *console, target load.Target) 
 		return nil, err
 	}
 	script := work.Script()
-	var given *pace.Profile
+	var own *pace.Profile
 	if k.Scenario != "" {
 		s, err := work.ReadScenario(k.Scenario, target)
 		if err != nil {
 			return nil, err
 		}
-		script, given, p.mix, p.arrivals = s.Script(), s.Profile, s.Mix(), s.Arrivals
+		script, own, p.mix, p.arrivals = s.Script(), s.Profile, s.Mix(), s.Arrivals
 	}
-	if p.asked, err = k.profile(given); err != nil {
+	if p.asked, err = k.profile(own); err != nil {
 		return nil, withExit{exitUsage, err}
 	}
 	p.arrivals = cmp.Or(pace.Arrivals(k.Arrivals), p.arrivals, pace.Constant)
@@ -186,7 +198,7 @@ func (k *loadCommand) plan(ctx context.Context, c *console, target load.Target) 
 	}
 	p.offer = offer{
 		fleet:  fleet,
-		length: k.Duration,
+		length: given(k.Duration),
 		keep:   k.HDR != "" || k.Out != "",
 		options: load.Options{
 			Target:      target,
@@ -206,10 +218,10 @@ func (k *loadCommand) plan(ctx context.Context, c *console, target load.Target) 
 		profile := p.asked.Scale(1 / script.Requests())
 		p.offer.options.Offered = &pace.Offered{Profile: profile, Arrivals: p.arrivals, Seed: k.Seed}
 		p.offer.length = time.Duration(profile.Length())
-		if k.Duration > 0 {
-			p.offer.length = min(p.offer.length, k.Duration)
+		if k.Duration != nil {
+			p.offer.length = min(p.offer.length, *k.Duration)
 		}
-	} else if k.Duration == 0 {
+	} else if k.Duration == nil {
 		p.offer.length = usualDuration
 	}
 	p.offer.options.Duration = p.offer.length
@@ -232,23 +244,19 @@ func (k *loadCommand) generators(
 
 // profile is the offered rate in requests a second; nil is a closed loop. A rate that is given
 // stands for the scenario's, and bursts come on top of either.
-func (k *loadCommand) profile(given *pace.Profile) (*pace.Profile, error) {
-	if k.Closed || k.Rate == "" && given == nil {
+func (k *loadCommand) profile(own *pace.Profile) (*pace.Profile, error) {
+	if k.Closed || k.Rate == "" && own == nil {
 		return nil, nil
 	}
 	var p pace.Profile
 	if k.Rate != "" {
-		length := k.Duration
-		if length == 0 {
-			length = usualDuration
-		}
-		parsed, err := pace.ParseProfile(k.Rate, length)
+		parsed, err := pace.ParseProfile(k.Rate, cmp.Or(given(k.Duration), usualDuration))
 		if err != nil {
 			return nil, fmt.Errorf("--rate: %w", err)
 		}
 		p = parsed
 	} else {
-		p = *given
+		p = *own
 		p.Bursts = append([]pace.Burst(nil), p.Bursts...)
 	}
 	for _, text := range k.Burst {

@@ -108,19 +108,7 @@ func TestGeneratorsOnOtherNetworksLoadAService(t *testing.T) {
 	t.Cleanup(server.Close)
 	code, text, errs := command(nil, "load", server.URL, "--rate", "200", "-d", "1s", "-c", "4", "-t", "1",
 		"--timeout", "1m", "--generator", "ann@"+all[0].name, "--generator", all[1].name, "--json")
-	var result struct {
-		Totals struct {
-			Due, Sent uint64
-			Ended     map[string]uint64
-			Generator struct {
-				Remote []struct {
-					Name        string
-					Due         uint64
-					Uncertainty int64 `json:"clock_uncertainty_ns"`
-				}
-			}
-		}
-	}
+	var result shared
 	if err := json.Unmarshal([]byte(text), &result); err != nil || code != 0 && code != 3 {
 		t.Fatalf("exit %d: %s\n%s", code, errs, text)
 	}

@@ -59,7 +59,7 @@ func (d *demoCommand) overload(ctx context.Context, c *console, run string, leng
 	offered := &loadCommand{
 		URL:         "http://" + d.HTTP,
 		Connections: overloadConnections,
-		Duration:    length,
+		Duration:    &length,
 		Rate:        fmt.Sprintf("%.0f", overloadTimes*found.Result.Line.Interval.Estimate),
 		Scenario:    mix,
 		Timeout:     overloadTimeout,

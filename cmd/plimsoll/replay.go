@@ -32,7 +32,7 @@ type replayCommand struct {
 	KeepHost        bool              `help:"Send the log's Host, and not the target's."`
 	Connections     int               `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
 	Loops           int               `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
-	Duration        time.Duration     `short:"d" placeholder:"TIME" help:"End after this time (at the end of the log)."`
+	Duration        *time.Duration    `short:"d" placeholder:"TIME" help:"End after this time (at the end of the log)."`
 	Timeout         time.Duration     `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
 	JSON            bool              `help:"Print the outcome as JSON."`
 	connectionFlags `group:"TLS"`
@@ -131,9 +131,9 @@ func (k *replayCommand) options() (o replay.Options, err error) {
 	if err := k.checkProtocol(); err != nil {
 		return o, err
 	}
-	if k.Duration < 0 || k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest {
+	if noTime(k.Duration) || k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest {
 		return o, fmt.Errorf("--duration and --timeout must be longer than 0s, "+
-			"and --timeout at most %v",
+			"and --timeout at most %v: leave --duration out to replay the log to its end",
 			time.Duration(measure.Longest).Truncate(time.Second))
 	}
 	o = replay.Options{
@@ -144,7 +144,7 @@ func (k *replayCommand) options() (o replay.Options, err error) {
 		Unsafe:      k.Unsafe,
 		KeepHost:    k.KeepHost,
 		Hosts:       k.Host,
-		MaxDuration: k.Duration,
+		MaxDuration: given(k.Duration),
 	}
 	if k.Speed != "" {
 		if o.Speed, err = replay.ParseSpeed(k.Speed); err != nil {

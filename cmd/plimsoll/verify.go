@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,10 +19,7 @@ const verifyDuration = 10 * time.Second
 
 // verify runs load --verify.
 func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target) error {
-	duration := k.Duration
-	if duration == 0 {
-		duration = verifyDuration
-	}
+	duration := cmp.Or(given(k.Duration), verifyDuration)
 	loops := harness.Loops(k.Loops, k.Connections, harness.Local(&target))
 	switch {
 	case k.Connections%loops != 0:

@@ -14,9 +14,11 @@ import (
 // the one place for profiles of the processor, for as long.
 const profileLongest = 5 * time.Minute
 
-// timed lets requests through whose seconds, if they give any, are a time within the bound.
+// timed lets requests through whose seconds, if they give any, are a time within the bound. Package
+// pprof would take them from a form in the body too.
 func timed(next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.NoBody
 		if q := r.URL.Query(); q.Has("seconds") {
 			text, most := q.Get("seconds"), profileLongest.Seconds()
 			// The negation refuses NaN too.

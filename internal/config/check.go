@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"plimsoll/internal/head"
 )
 
 // maxFiles bounds what the files of all respond actions hold together.
@@ -246,17 +248,10 @@ func parsePrefix(text string) (netip.Prefix, error) {
 	return prefix, nil
 }
 
-// isToken reports whether text is a token of RFC 9110, section 5.6.2: what names of header fields
-// and methods are made of.
+// isToken reports whether text is a token of no strange length: what names of header fields and
+// methods are made of.
 func isToken(text string) bool {
-	for i := range len(text) {
-		c := text[i]
-		alphanumeric := c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'z'
-		if !alphanumeric && strings.IndexByte("!#$%&'*+-.^_`|~", c) < 0 {
-			return false
-		}
-	}
-	return text != "" && len(text) <= 256
+	return head.IsToken([]byte(text)) && len(text) <= 256
 }
 
 // isPath reports whether text may be the path of a request: it begins with a slash and has only

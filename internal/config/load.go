@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"plimsoll/internal/plainfile"
 )
 
 const (
@@ -32,12 +33,8 @@ const (
 func Load(path string) (*Config, error) {
 	src, err := readBounded(path, maxFile)
 	if err != nil {
-		var bare *os.PathError
-		if errors.As(err, &bare) {
-			err = bare.Err
-		}
 		return nil, Errors{{File: path, Problem: fmt.Sprintf("the configuration cannot be read: "+
-			"%v; give the path of a readable file", err)}}
+			"%v; give the path of a readable file", bare(err))}}
 	}
 	return Parse(path, src, filepath.Dir(path))
 }
@@ -206,26 +203,11 @@ func lineColumn(src []byte, at int) (line, column int) {
 	return bytes.Count(src[:at], []byte("\n")) + 1, utf8.RuneCount(src[start:at]) + 1
 }
 
-// readBounded reads a regular file of at most limit bytes. A file that grows while it is read stays
-// within the limit.
+// readBounded reads a regular file of at most limit bytes.
 func readBounded(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
+	content, err := plainfile.Read(path, limit)
+	if errors.Is(err, plainfile.ErrSize) {
+		err = fmt.Errorf("it is larger than %s", Size(limit))
 	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	var content bytes.Buffer
-	content.Grow(int(min(info.Size(), limit)) + bytes.MinRead) // the last read finds the end
-	_, err = content.ReadFrom(io.LimitReader(f, limit+1))
-	if err == nil && int64(content.Len()) > limit {
-		return nil, fmt.Errorf("it is larger than %s", Size(limit))
-	}
-	return content.Bytes(), err
+	return content, err
 }

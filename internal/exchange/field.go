@@ -17,7 +17,7 @@ const framing = 1<<head.Connection | 1<<head.ContentLength | 1<<head.TransferEnc
 // CheckFieldName says why a configuration may not change the header field called name, or nil. Host
 // passes: a caller that cannot set it refuses it.
 func CheckFieldName(name string) error {
-	if name == "" || strings.ContainsFunc(name, notToken) {
+	if !head.IsToken([]byte(name)) {
 		return fmt.Errorf("%q is not a name of a header field: letters, digits and any of "+
 			"!#$%%&'*+-.^_`|~", name)
 	}
@@ -29,11 +29,6 @@ func CheckFieldName(name string) error {
 		return fmt.Errorf("%s belongs to one connection and is the gateway's own to set; leave it out", name)
 	}
 	return nil
-}
-
-func notToken(r rune) bool {
-	return !('0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || r < 0x80 &&
-		strings.ContainsRune("!#$%&'*+-.^_`|~", r))
 }
 
 // CheckFieldValue says why value cannot be that of a header field, or nil.

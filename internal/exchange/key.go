@@ -66,7 +66,7 @@ func KeyForms(kinds []KeyKind) string {
 func (kind KeyKind) names(name string) bool {
 	switch kind {
 	case HeaderKey, CookieKey:
-		return name != "" && !strings.ContainsFunc(name, notToken)
+		return head.IsToken([]byte(name))
 	case PathKey:
 		return IsPatternName(name)
 	default:

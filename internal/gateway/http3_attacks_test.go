@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quic-go/quic-go"
+
 	codec "plimsoll/internal/http3"
 )
 
@@ -65,6 +67,93 @@ func TestHazardFloodsOverHTTP3(t *testing.T) {
 		})
 	}
 	eventually(t, "nothing is left", func() bool { return b.snapshot().Active == 0 })
+}
+
+// What came of a body with the head of a request that is not served is given back, however the
+// connection ends: otherwise the bound would be reached for good.
+func TestHazardRequestsOfHTTP3ThatAreNotServedHoldNothing(t *testing.T) {
+	t.Parallel()
+	s := newService(t, answering(simple))
+	b, cfg := earlyBed(t, strings.Replace(oneUpstream(s.address()), `"127.0.0.1:0"`, `"127.0.0.1:0", early_data: true`, 1))
+	held := func(of string) {
+		t.Helper()
+		eventually(t, "nothing is held of "+of, func() bool {
+			return b.snapshot().Active == 0 && b.shared.HTTP3Held.Load() == 0
+		})
+	}
+	post := frame(codec.Headers, section((&h3{}).request("POST", "/")...)) + frame(codec.Data, "x")
+	early, _ := b.resume(cfg)
+	early.stream().say(false, post)
+	eventually(t, "early data is taken", func() bool { return b.shared.HTTP3Held.Load() > 0 })
+	early.CloseWithError(0x100, "")
+	held("a request whose client goes away before the handshake is complete")
+
+	c := b.h3()
+	malformed := frame(codec.Headers, section("X-Upper", "case")) + frame(codec.Data, "x")
+	for range 5000 {
+		q, err := c.OpenStreamSync(c.Context())
+		if err != nil {
+			break
+		}
+		q.Write([]byte(malformed))
+		q.CancelRead(0x10c)
+	}
+	if code := c.endedBy(); code != uint64(codec.ExcessiveLoad) {
+		t.Errorf("malformed requests ended their connection with %#x", code)
+	}
+	held("malformed requests")
+}
+
+// The reset that is one too many is of a stream like others, and what it held goes with it.
+func TestHazardOneResetTooManyWhileResponsesOfHTTP3Wait(t *testing.T) {
+	t.Parallel()
+	s := newService(t, func(c *serviceConn, _ int) {
+		for head := c.head(); head != ""; head = c.head() {
+			if strings.HasPrefix(head, "GET /large") {
+				c.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + strings.Repeat("x", 1_000_000))
+			}
+		}
+	})
+	b := serveH3(t, oneUpstream(s.address()))
+	c := b.dialH3(b.tls(), &quic.Config{InitialStreamReceiveWindow: 1000, MaxStreamReceiveWindow: 1000})
+	c.greet()
+	begin := func(path string) *quic.Stream {
+		q, err := c.OpenStreamSync(c.Context())
+		if err == nil {
+			q.Write([]byte(frame(codec.Headers, section(c.request("GET", path)...))))
+			q.Close()
+		}
+		return q
+	}
+	reset := func(q *quic.Stream) {
+		if q != nil {
+			q.CancelRead(0x10c)
+		}
+	}
+	for range 100 {
+		for range 300 {
+			reset(begin("/"))
+		}
+		var large []*quic.Stream
+		for range 60 {
+			large = append(large, begin("/large"))
+		}
+		eventually(t, "responses wait", func() bool {
+			return b.shared.HTTP3Held.Load() > 20*50_000 || c.Context().Err() != nil
+		})
+		for _, q := range large {
+			reset(q)
+		}
+		if c.Context().Err() != nil {
+			break
+		}
+	}
+	if code := c.endedBy(); code != uint64(codec.ExcessiveLoad) {
+		t.Errorf("ended with %#x", code)
+	}
+	eventually(t, "nothing is held", func() bool {
+		return b.snapshot().Active == 0 && b.shared.HTTP3Held.Load() == 0
+	})
 }
 
 // endless begins a request and ends it at once.

@@ -19,7 +19,7 @@ var floors = []struct {
 		"internal/head", "internal/hist", "internal/reactor", "internal/invariant", "internal/cidr",
 		"internal/freeport", "internal/hash", "internal/breaker", "internal/concurrency",
 		"internal/crash", "internal/demo", "internal/lint", "internal/admission", "internal/hpack",
-		"internal/websocket", "internal/grpc", "web",
+		"internal/websocket", "internal/grpc", "internal/plainfile", "web",
 	}},
 	{1, []string{
 		"internal/http1", "internal/http2", "internal/http3", "internal/quicio", "internal/tlsio",

@@ -176,7 +176,8 @@ func readHTTP3(h *http3Conn, q *quic.Stream) {
 		return
 	}
 	if hd.early, err = awaitHandshake(h.q, hd); err != nil {
-		return // the connection has ended
+		hd.begin.free() // the connection has ended
+		return
 	}
 	q.SetReadDeadline(time.Time{})
 	// A client that gives its stream up says so in both directions; only one is read.

@@ -197,9 +197,8 @@ func (st *http3Stream) refuseUnread(why http3.Reason, status int) {
 func (st *http3Stream) malformed(why http2.Reason) {
 	h := st.h
 	h.w.shard.RefusedHeads3[why]++
-	if h.spend(http2.FaultKind, http3.TooManyFaults) {
-		st.drop(http3.MessageError)
-	}
+	h.spend(http2.FaultKind, http3.TooManyFaults)
+	st.drop(http3.MessageError)
 }
 
 // fault is told why a stream ended before it had a whole head.
@@ -242,9 +241,7 @@ func (st *http3Stream) cancelled() {
 	st.how = peerReset
 	if !h.dead && h.q.Context().Err() == nil {
 		h.w.shard.HTTP3Resets++
-		if !h.spend(http2.ResetKind, http3.TooManyResets) {
-			return
-		}
+		h.spend(http2.ResetKind, http3.TooManyResets) // which leaves this stream alone
 	}
 	if st.linked {
 		st.giveUp(exchange.NoReason)

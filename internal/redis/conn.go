@@ -112,6 +112,9 @@ func (c *conn) received(m *message) error {
 	if c.waiting[0] && (m.kind != '-' || first.is("QUEUED")) {
 		return errors.New("it sent a reply in the place of a subscription")
 	}
+	if (m.kind == '-' || m.kind == '!') && first.goesAstray() {
+		return errors.New("it sent MOVED or ASK without a slot and an address")
+	}
 	c.waiting = c.waiting[1:]
 	return nil
 }

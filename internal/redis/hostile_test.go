@@ -232,6 +232,40 @@ func TestASubscriptionSurvivesWhatAServerPushes(t *testing.T) {
 	}
 }
 
+// rueidis looks for the address of a redirection where there need not be one, as soon as the server
+// has said that it is a cluster.
+func TestARedirectionToNowhereLosesTheConnectionAndNothingElse(t *testing.T) {
+	for _, lie := range []string{"-MOVED\r\n", "-MOVED 1\r\n", "-ASK\r\n", "-ASKED for\r\n", "!5\r\nMOVED\r\n",
+		"!9\r\nASK 16383\r\n"} {
+		t.Run(lie, func(t *testing.T) {
+			t.Parallel()
+			var honestly atomic.Bool
+			var port int
+			s := startImpostor(t, func(command []string) string {
+				switch {
+				case command[0] == "CLUSTER":
+					return fmt.Sprintf("*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$9\r\n127.0.0.1\r\n:%d\r\n", port)
+				case command[0] == "GET" && honestly.Load():
+					return "$5\r\nvalue\r\n"
+				case command[0] == "GET":
+					return lie
+				}
+				return ""
+			})
+			port = s.listener.Addr().(*net.TCPAddr).Port
+			c := newClient(t, s.listener.Addr().String(), 1<<20)
+			if value, err := get(t, c); err == nil {
+				t.Errorf("it was taken for %q", value)
+			}
+			honestly.Store(true)
+			redistest.Eventually(t, "an honest answer", func() bool {
+				value, err := get(t, c)
+				return err == nil && value == "value"
+			})
+		})
+	}
+}
+
 // What nobody has thought of: pieces of replies in any order.
 func TestRandomRepliesEndNothing(t *testing.T) {
 	pieces := []string{"*", "$", ">", "%", "~", "+", "-", ":", "_", "#", "!", "=", "(", ",", "|", ".", ";",

@@ -58,6 +58,15 @@ func (w *word) is(text string) bool {
 	return w.long == int64(len(text)) && string(w.text[:min(w.long, maxWord)]) == text
 }
 
+// goesAstray says whether an error sends its command to another server, but not to which. rueidis
+// goes by how it begins, and takes the third of its parts. A slot has at most five digits, so both
+// spaces are in what is noted.
+func (w *word) goesAstray() bool {
+	text := w.text[:min(w.long, maxWord)]
+	return (bytes.HasPrefix(text, []byte("MOVED")) || bytes.HasPrefix(text, []byte("ASK"))) &&
+		bytes.Count(text, []byte(" ")) < 2
+}
+
 // add notes a part of the word.
 func (w *word) add(p []byte) {
 	if w.long < maxWord {

@@ -36,7 +36,7 @@ func compileConditions(list []Condition, field bool) ([]condition, error) {
 	}
 	var out []condition
 	for _, c := range list {
-		if c.Name == "" || field && !isToken(c.Name) {
+		if c.Name == "" || field && !head.IsToken([]byte(c.Name)) {
 			return nil, fmt.Errorf("%q is not a name that a condition can ask for", c.Name)
 		}
 		if field && c.Value != strings.Trim(c.Value, " \t") {

@@ -72,25 +72,13 @@ func parse(source string) (*pattern, error) {
 var usualMethods = []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"}
 
 func checkMethod(method string) error {
-	if !isToken(method) {
+	if !head.IsToken([]byte(method)) {
 		return fmt.Errorf("%q is not a method; a pattern is \"[METHOD ][HOST]/[PATH]\"", method)
 	}
 	if upper := strings.ToUpper(method); upper != method && slices.Contains(usualMethods, upper) {
 		return fmt.Errorf("methods are case-sensitive: write %s for %q", upper, method)
 	}
 	return nil
-}
-
-// isToken says whether s is a token (RFC 9110, section 5.6.2).
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return s != ""
 }
 
 // parseHost gives the form that a host is compared in.

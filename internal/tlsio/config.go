@@ -5,9 +5,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"syscall"
+
+	"plimsoll/internal/plainfile"
 )
 
 // ServerOptions say how a listener speaks TLS.
@@ -145,25 +144,14 @@ func readFile(name string, read func(string) ([]byte, error)) ([]byte, error) {
 const maxPEM = 4 << 20
 
 // ReadFile reads a file of certificates or a key from this machine's disk. What was a file when the
-// config was checked may be something else when it is read again: a pipe must not keep the reader
-// waiting, or a device fill the memory.
+// config was checked may be something else when it is read again.
 func ReadFile(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file: give the path of a PEM file", name)
-	}
-	content, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
-	if err == nil && len(content) > maxPEM {
-		return nil, fmt.Errorf("%s is larger than %d bytes: give the path of a PEM file", name,
-			maxPEM)
+	content, err := plainfile.Read(name, maxPEM)
+	switch {
+	case errors.Is(err, plainfile.ErrKind):
+		err = fmt.Errorf("%s is not a regular file: give the path of a PEM file", name)
+	case errors.Is(err, plainfile.ErrSize):
+		err = fmt.Errorf("%s is larger than %d bytes: give the path of a PEM file", name, maxPEM)
 	}
 	return content, err
 }

@@ -100,7 +100,7 @@ func (d *Directives) add(line []byte) {
 		if !more {
 			return
 		}
-		if !ok || !isToken(m.name) {
+		if !ok || !head.IsToken(m.name) {
 			d.Set |= Malformed
 		}
 		d.take(&m)
@@ -157,7 +157,7 @@ func (d *Directives) withhold(m *directive, whole Directive) {
 		if name, list = nextMember(list); len(name) == 0 {
 			continue
 		}
-		if !isToken(name) {
+		if !head.IsToken(name) {
 			d.Set |= whole
 			return
 		}
@@ -216,15 +216,6 @@ func nextMember(list []byte) (member, rest []byte) {
 		}
 	}
 	return trim(list), nil
-}
-
-func isToken(b []byte) bool {
-	for _, c := range b {
-		if !head.Is(c, head.TokenByte) {
-			return false
-		}
-	}
-	return len(b) > 0
 }
 
 // is compares a name, in any case, with one in lower case.

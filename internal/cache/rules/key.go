@@ -98,7 +98,7 @@ func NewKey(o KeyOptions) (Key, error) {
 		}
 	}
 	for name, t := range o.Fields {
-		if !isToken([]byte(name)) || strings.ToLower(name) != name || len(name) > maxName {
+		if !head.IsToken([]byte(name)) || strings.ToLower(name) != name || len(name) > maxName {
 			return Key{}, fmt.Errorf("%q is not a field name in lower case of at most %d bytes", name,
 				maxName)
 		}

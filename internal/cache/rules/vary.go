@@ -38,7 +38,7 @@ func (o *Options) varies(fields *head.List) (varying, Reason) {
 			case len(name) == 0:
 			case string(name) == "*":
 				why = VaryAll
-			case !isToken(name):
+			case !head.IsToken(name):
 				why = max(why, Unreadable)
 			default:
 				add(strings.ToLower(string(name)))

@@ -9,8 +9,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 
 	"plimsoll/internal/config"
+	"plimsoll/internal/plainfile"
 )
 
 const (
@@ -52,24 +52,12 @@ type Reader struct {
 
 // Read reads a regular file of at most limit bytes. Its errors do not name the file.
 func Read(path string, limit int64) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a regular file")
-	}
-	var f *os.File
-	if err == nil {
-		f, err = os.Open(path)
-	}
-	if err != nil {
-		if bare, ok := errors.AsType[*os.PathError](err); ok {
-			err = bare.Err
-		}
-		return nil, err
-	}
-	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err == nil && int64(len(content)) > limit {
+	content, err := plainfile.Read(path, limit)
+	if errors.Is(err, plainfile.ErrSize) {
 		return nil, fmt.Errorf("it is larger than the %s that are left for it", config.Size(limit))
+	}
+	if bare, ok := errors.AsType[*fs.PathError](err); ok {
+		err = bare.Err
 	}
 	return content, err
 }

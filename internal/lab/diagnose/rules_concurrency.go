@@ -206,7 +206,7 @@ func judgeConcurrency(e *Evidence) *Finding {
 	}
 	p := e.places()
 	if e.turnsAway() {
-		return e.turnedAway(p)
+		return e.turnedAway()
 	}
 	// Workers that each have a queue of their own miss the objectives before all of them are busy, and
 	// so do few of them: where they are seen by their connections, or by how requests delay each
@@ -265,7 +265,7 @@ func (e *Evidence) turnsAway() bool {
 }
 
 // turnedAway is the finding that the service has no more connections.
-func (e *Evidence) turnedAway(p *places) *Finding {
+func (e *Evidence) turnedAway() *Finding {
 	open := e.AtLine.Mean(measure.ListenerEstablished) - e.AtLine.Mean(measure.ListenerQueue)
 	made := e.AtLine.connections()
 	f := &Finding{

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"plimsoll/internal/lab/disk"
@@ -77,16 +76,5 @@ func TestALineIsWholeOrSaysThatItIsNot(t *testing.T) {
 		if !slices.Equal(taken, want.taken) || cut != want.cut || said != want.err {
 			t.Errorf("%q: %q, cut %d, %v", text, taken, cut, err)
 		}
-	}
-}
-
-func TestAPipeIsNotWaitedFor(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(path, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	_, err := disk.Regular(os.OpenFile(path, disk.ReadFlags, 0))
-	if err == nil || err.Error() != "it is not a regular file" {
-		t.Error(err)
 	}
 }

@@ -6,29 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"syscall"
 )
-
-// ReadFlags open a file that may be no regular one: without O_NONBLOCK opening a named pipe would
-// wait for its writer.
-const ReadFlags = os.O_RDONLY | syscall.O_NONBLOCK
-
-// Regular passes on what opening a file with ReadFlags has given, when that is a regular file.
-func Regular(f *os.File, err error) (*os.File, error) {
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is not a regular file")
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
 
 // LineError is what is wrong with a line.
 type LineError struct {

@@ -7,13 +7,13 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
 
 	"plimsoll/internal/config/strict"
 	"plimsoll/internal/lab/disk"
+	"plimsoll/internal/plainfile"
 )
 
 // The files of an experiment's directory.
@@ -135,7 +135,7 @@ func Open(dir string) (*Record, error) {
 		return nil, fmt.Errorf("%s cannot be used: %w",
 			filepath.Join(dir, manifestFile), err)
 	}
-	f, err := disk.Regular(os.OpenFile(filepath.Join(dir, roundsFile), disk.ReadFlags, 0))
+	f, err := plainfile.Open(filepath.Join(dir, roundsFile))
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read: %w",
 			filepath.Join(dir, roundsFile), disk.Cause(err))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"plimsoll/internal/head"
 )
 
 // userAgent is the User-Agent of a request that names none.
@@ -18,7 +20,7 @@ func Prepare(target Target, method string, header []string, body []byte) ([]byte
 	if method == "" {
 		method = "GET"
 	}
-	if !token(method) || method == "CONNECT" {
+	if !head.IsToken([]byte(method)) || method == "CONNECT" {
 		return nil, fmt.Errorf("method %q cannot be sent: use GET, HEAD, POST, PUT, PATCH, "+
 			"DELETE, OPTIONS or another name of letters", method)
 	}
@@ -69,7 +71,7 @@ func field(line string) (name, value string, err error) {
 	switch {
 	case !found:
 		return "", "", fmt.Errorf("header %q has no colon: write it as \"Name: value\"", line)
-	case !token(name):
+	case !head.IsToken([]byte(name)):
 		return "", "", fmt.Errorf("header %q: a name is letters, digits and hyphens, "+
 			"without spaces", line)
 	}
@@ -81,16 +83,4 @@ func field(line string) (name, value string, err error) {
 		}
 	}
 	return name, value, nil
-}
-
-// token says whether s is one in the sense of RFC 9110, section 5.6.2.
-func token(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return s != ""
 }

@@ -31,7 +31,7 @@ type others struct {
 	behind *behind
 	now    func() time.Time
 	next   time.Time
-	used   map[member]float64 // ticks at the last look; nil before the first
+	used   *usage[member]     // at the last look; nil before the first
 	spent  map[string]float64 // by name, since the first look
 	text   [1024]byte
 }
@@ -64,7 +64,9 @@ func (o *others) Read(into map[string]float64) error {
 	}
 	before := threadTime()
 	all, err := o.look()
-	o.count(all)
+	if len(all) > 0 {
+		o.count(all)
+	}
 	cost := time.Duration((threadTime() - before) * float64(time.Second))
 	cost = min(max(cost, 0), o.now().Sub(now)) // see threads.Read
 	o.next = now.Add(min(max(threadsShare*cost, censusEvery), censusRarely))
@@ -100,24 +102,26 @@ func (o *others) look() (all []running, err error) {
 	return all, nil
 }
 
-// count adds up what has been used since the last look. A process that is new began in between, by
-// whatever it has used.
+// count adds up what has been used since the last look.
 func (o *others) count(all []running) {
 	parents := make(map[int]int, len(all))
 	for _, r := range all {
 		parents[r.pid] = r.parent
 	}
 	known := o.known()
-	used := make(map[member]float64, len(all))
+	used := usageAfter(o.used)
 	for _, r := range all {
-		used[r.member] = r.ticks
-		since := r.ticks - o.used[r.member]
-		if o.used == nil || since <= 0 || isOf(r.pid, parents, known) {
+		used.add(r.member, r.ticks, r.start)
+		if o.used == nil || isOf(r.pid, parents, known) {
+			continue
+		}
+		since := o.used.since(r.member, r.ticks, r.start)
+		if since == 0 {
 			continue
 		}
 		name, _, _ := strings.Cut(called(r.name), "/") // "kworker/0:1H-kblockd" is one of many
 		if _, there := o.spent[name]; !there && since < leastUsed {
-			name = restOfThreads
+			name = theRest
 		}
 		name = orRest(o.spent, name, maxNames)
 		o.spent[name] += since * tick

@@ -2,6 +2,8 @@ package probe
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +61,42 @@ func TestOtherProcessesAreToldByWhatTheyUse(t *testing.T) {
 	f.process(process{pid: 80, parent: 1, name: "link", user: 10, start: 95})
 	if got := look(); fmt.Sprint(got) != "map[compile:1.3 kworker:0.4 link:0.1]" {
 		t.Errorf("others used %v", got)
+	}
+}
+
+// What a look could not read has not been used since.
+func TestAProcessThatOneLookHasMissedIsNotNew(t *testing.T) {
+	f := asking(t)
+	s := New(Options{Root: f.root, PID: 20})
+	o := othersOf(t, s)
+	look := func() map[string]float64 {
+		o.next = time.Time{}
+		return took(s.Sample(0).Values)
+	}
+	old := process{pid: 60, parent: 1, name: "old", user: 360_000, start: 7}
+	f.process(old)
+	f.process(process{pid: 70, parent: 1, name: "young", user: 1, start: 8})
+	look()
+	stat := filepath.Join(f.root, "60", "stat")
+	if err := os.Remove(stat); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	f.process(old)
+	if got := look(); len(got) != 0 {
+		t.Errorf("others used %v", got)
+	}
+	old.user += 100
+	f.process(old)
+	if got := look(); fmt.Sprint(got) != "map[old:1]" {
+		t.Errorf("others used %v", got)
+	}
+	root := o.root
+	o.root = filepath.Join(root, "none")
+	look()
+	o.root = root
+	if got := look(); fmt.Sprint(got) != "map[old:1]" {
+		t.Errorf("after a look that failed others used %v", got)
 	}
 }
 

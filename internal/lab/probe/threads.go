@@ -17,8 +17,8 @@ const (
 	maxThreads = 2048
 	// threadsShare is the part of a processor that looking at threads may take: a two hundredth.
 	threadsShare = 200
-	// maxNames and maxFolds bound how many names of threads, and how many places that they stand
-	// in, are told apart: the first that are seen. The rest is under restOfThreads.
+	// maxNames and maxFolds bound how many names of threads, or of processes, and how many places
+	// that threads stand in, are told apart: the first that are seen. What is more is theRest.
 	maxNames = 24
 	maxFolds = 48
 	// fullThread is the share of a processor from which on a thread has all that it can use: the
@@ -73,8 +73,8 @@ var channels = []struct{ begins, place string }{
 // call is a system call in which threads wait.
 type call struct{ name, place string }
 
-// restOfThreads stands for the names and places beyond the bounds.
-const restOfThreads = "others"
+// theRest stands for the names, places and activities beyond the bounds.
+const theRest = "others"
 
 // threads looks at each of the target's threads: how much of a processor it uses, and where it
 // waits. It is the one view of a process's inside that every language has: stacks of the kernel's
@@ -84,10 +84,10 @@ type threads struct {
 	of   *processes
 	now  func() time.Time
 	next time.Time
-	// used is what each thread had used at the last look, in ticks, by its process's and its own
-	// number; base is the same at a moment, a second ago or more, from which shares are told: a
-	// tick is too long for less.
-	used, base map[[2]int]float64
+	// used is what each thread had used at the last look, by its process's and its own number; base
+	// is the same at a moment, a second ago or more, from which shares are told: a tick is too long
+	// for less.
+	used, base *usage[[2]int]
 	at         time.Time // of base
 	// spent is the processor time of the threads of one name, since the first look; stood are the
 	// places that threads have been seen in, which are told with 0 when nobody is there.
@@ -109,7 +109,7 @@ func (*threads) Name() string { return "the target's threads" }
 
 // view is what one look at the threads shows.
 type view struct {
-	used             map[[2]int]float64
+	used             *usage[[2]int]
 	hottest          float64 // share of a processor
 	full, running    int
 	waiting, folds   map[string]int
@@ -126,7 +126,7 @@ func (t *threads) Read(into map[string]float64) error {
 	}
 	before := threadTime()
 	v := view{
-		used: map[[2]int]float64{}, waiting: map[string]int{}, folds: map[string]int{},
+		used: usageAfter(t.used), waiting: map[string]int{}, folds: map[string]int{},
 	}
 	if t.base != nil && now.Sub(t.at) >= censusEvery {
 		v.elapsed = now.Sub(t.at).Seconds()
@@ -205,17 +205,17 @@ func (t *threads) process(pid int, v *view) error {
 	return nil
 }
 
-// spend adds up what a thread has used. One that is new since the last look began in between, by
-// whatever it has used.
+// spend adds up what a thread has used.
 func (t *threads) spend(key [2]int, s *stat, v *view) {
-	v.used[key] = s.user + s.system
+	ticks := s.user + s.system
+	v.used.add(key, ticks, s.start)
 	name, since := orRest(t.spent, called(s.name), maxNames), 0.0
 	if t.used != nil {
-		since = max(v.used[key]-t.used[key], 0) * tick
+		since = t.used.since(key, ticks, s.start) * tick
 	}
 	t.spent[name] += since
 	if v.elapsed > 0 {
-		share := (v.used[key] - t.base[key]) * tick / v.elapsed
+		share := t.base.since(key, ticks, s.start) * tick / v.elapsed
 		v.hottest = max(v.hottest, share)
 		if share >= fullThread {
 			v.full++
@@ -223,12 +223,12 @@ func (t *threads) spend(key [2]int, s *stat, v *view) {
 	}
 }
 
-// orRest is a key of a map that has room for so many, or restOfThreads.
+// orRest is a key of a map that has room for so many, or theRest.
 func orRest[V any](all map[string]V, key string, most int) string {
 	if _, known := all[key]; known || len(all) < most {
 		return key
 	}
-	return restOfThreads
+	return theRest
 }
 
 // called is a thread's name without what only counts it, and without what could not be told apart

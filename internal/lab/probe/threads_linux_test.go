@@ -89,10 +89,11 @@ func TestThreadsThatMayNotBeLookedAtAreSaidAndTheirUseIsTold(t *testing.T) {
 func TestThreadsAreFoldedByNameAndPlaceAndTheirTimeIsAddedUpByName(t *testing.T) {
 	f := newFakeProc(t)
 	f.process(process{pid: 20, parent: 1, name: "java", threads: 3, start: 5})
+	start := 5
 	put := func(tid int, name, channel string, ticks int) {
 		f.thread(20, tid, "S", channel, "7 0x0", ticks)
 		f.write(fmt.Sprintf("20/task/%d/stat", tid), fmt.Sprintf(
-			"%d (%s) S 1 1 1 0 -1 0 0 0 0 0 %d 0 0 0 20 0 1 0 5 0 9%s\n", tid, name, ticks,
+			"%d (%s) S 1 1 1 0 -1 0 0 0 0 0 %d 0 0 0 20 0 1 0 %d 0 9%s\n", tid, name, ticks, start,
 			strings.Repeat(" 0", 28)))
 	}
 	put(21, "GC Thread#0", "futex_do_wait", 100)
@@ -102,6 +103,7 @@ func TestThreadsAreFoldedByNameAndPlaceAndTheirTimeIsAddedUpByName(t *testing.T)
 	s.Sample(0)
 	put(21, "GC Thread#0", "futex_do_wait", 130)
 	put(22, "GC Thread#1", "futex_do_wait", 150)
+	start = 6
 	put(24, "GC Thread#2", "futex_do_wait", 20) // it began in between
 	if err := os.RemoveAll(filepath.Join(f.root, "20/task/23")); err != nil {
 		t.Fatal(err)
@@ -124,6 +126,35 @@ func TestThreadsAreFoldedByNameAndPlaceAndTheirTimeIsAddedUpByName(t *testing.T)
 	if there != 3 || gone != 0 {
 		t.Errorf("%v of the collector's threads wait, want 3; %v of libuv's, want 0: %v",
 			there, gone, got)
+	}
+}
+
+func TestAThreadThatOneLookHasMissedIsNotNew(t *testing.T) {
+	f := newFakeProc(t)
+	f.process(process{pid: 20, parent: 1, name: "a", threads: 2, start: 5})
+	f.thread(20, 20, "S", "ep_poll", "", 360_000)
+	f.thread(20, 21, "S", "ep_poll", "", 1)
+	s := New(Options{Root: f.root, PID: 20})
+	threads := s.sources[findThreads(t, s)].(*threads)
+	clock := time.Unix(1000, 0)
+	threads.now = func() time.Time { return clock }
+	look := func() map[string]float64 {
+		threads.next, clock = time.Time{}, clock.Add(2*time.Second)
+		return s.Sample(0).Values
+	}
+	look()
+	tasks := filepath.Join(f.root, "20", "task")
+	if err := os.Rename(tasks, tasks+"s"); err != nil {
+		t.Fatal(err)
+	}
+	look()
+	if err := os.Rename(tasks+"s", tasks); err != nil {
+		t.Fatal(err)
+	}
+	f.thread(20, 21, "S", "ep_poll", "", 2)
+	got := look()
+	if used, hottest := got[measure.ThreadsCPU+"x"], got["target.threads.hottest_share"]; used > .1 || hottest > 1 {
+		t.Errorf("its threads have used %v s, and the busiest had %v of a processor", used, hottest)
 	}
 }
 

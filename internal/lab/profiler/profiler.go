@@ -22,6 +22,7 @@ import (
 
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/stacks"
+	"plimsoll/internal/plainfile"
 )
 
 const (
@@ -97,22 +98,15 @@ func (c *Command) Take(ctx context.Context, length time.Duration) (*profile.Prof
 	return p, nil
 }
 
-// readFile reads what a command has written. It is a plain file of bounded size, whatever the
-// command made of it.
+// readFile reads what a command has written, whatever it made of it.
 func readFile(name string) ([]byte, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, errors.New("it ended without writing a profile to {out}")
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
-		return nil, errors.New("what it made of {out} is not a file")
-	}
-	data, err := io.ReadAll(io.LimitReader(f, stacks.Most+1))
-	if err == nil && len(data) > stacks.Most {
+	data, err := plainfile.Read(name, stacks.Most)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		err = errors.New("it ended without writing a profile to {out}")
+	case errors.Is(err, plainfile.ErrKind):
+		err = errors.New("what it made of {out} is not a file")
+	case errors.Is(err, plainfile.ErrSize):
 		err = fmt.Errorf("its profile is larger than %d MiB: profile for a shorter time, or less often",
 			stacks.Most>>20)
 	}

@@ -3,13 +3,13 @@ package record
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"plimsoll/internal/lab/disk"
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/plainfile"
 )
 
 // maxProfile bounds a profile, in bytes.
@@ -41,12 +41,12 @@ func (r *Run) Profile(step int, kind string) ([]byte, error) {
 		return nil, s.unreadable(name, err)
 	}
 	defer f.Close()
-	content, err := io.ReadAll(io.LimitReader(f, maxProfile+1))
+	content, err := plainfile.ReadAll(f, maxProfile)
 	switch {
+	case errors.Is(err, plainfile.ErrSize):
+		return nil, s.damaged(name, 0, fmt.Errorf("it is larger than %d MiB", maxProfile>>20))
 	case err != nil:
 		return nil, s.unreadable(name, err)
-	case len(content) > maxProfile:
-		return nil, s.damaged(name, 0, fmt.Errorf("it is larger than %d MiB", maxProfile>>20))
 	}
 	return content, nil
 }

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 
 	"plimsoll/internal/lab/disk"
+	"plimsoll/internal/plainfile"
 )
 
 // source reads the files of a run directory within bounds: it stays inside the directory, waits for
@@ -26,7 +26,7 @@ var errTooMuch = fmt.Errorf("holds more than the %d MiB that are read of a run",
 
 // open opens a regular file.
 func (s *source) open(name string) (*os.File, error) {
-	return disk.Regular(s.root.OpenFile(filepath.FromSlash(name), disk.ReadFlags, 0))
+	return plainfile.Check(s.root.OpenFile(filepath.FromSlash(name), plainfile.Flags, 0))
 }
 
 // damaged is the refusal of a file, with the line where it has one.
@@ -50,12 +50,12 @@ func (s *source) document(name string, into any) error {
 	}
 	defer f.Close()
 	limit := min(maxDocument, s.bytes)
-	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	text, err := plainfile.ReadAll(f, limit)
+	if errors.Is(err, plainfile.ErrSize) {
+		return s.damaged(name, 0, fmt.Errorf("it is larger than %d bytes", limit))
+	}
 	if err != nil {
 		return s.unreadable(name, err)
-	}
-	if int64(len(text)) > limit {
-		return s.damaged(name, 0, fmt.Errorf("it is larger than %d bytes", limit))
 	}
 	s.bytes -= int64(len(text))
 	if err := json.Unmarshal(text, into); err != nil {

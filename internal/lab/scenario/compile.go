@@ -52,9 +52,7 @@ func headers(v strict.Value) (all []field) {
 
 // checkFieldName notes a name that no header field has.
 func checkFieldName(v strict.Value, name string) {
-	if name == "" ||
-		strings.Trim(name,
-			"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$%&'*+-.^_`|~") != "" {
+	if !head.IsToken([]byte(name)) {
 		v.Fail("%q is not a name of a header; it has letters, digits and \"-\"", strict.Clip(name))
 	}
 }

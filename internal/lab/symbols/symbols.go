@@ -17,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"plimsoll/internal/plainfile"
 )
 
 // Frame is the code at an address. Where calls were inlined there, it has several.
@@ -299,14 +301,14 @@ func readPerfMap(dir string) *ranges {
 			}
 		}
 	}
-	f, err := os.OpenFile(dir+"/root/tmp/perf-"+pid+".map",
-		os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	f, err := plainfile.Check(os.OpenFile(dir+"/root/tmp/perf-"+pid+".map",
+		plainfile.Flags|syscall.O_NOFOLLOW, 0))
 	if err != nil {
 		return nil
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() || !ownedBy(info, owner) {
+	if err != nil || !ownedBy(info, owner) {
 		return nil
 	}
 	return parsePerfMap(f)

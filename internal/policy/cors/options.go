@@ -62,7 +62,7 @@ func New(o Options) (*Policy, error) {
 		{"Access-Control-Expose-Headers", o.Expose, &p.expose},
 	} {
 		for _, name := range list.names {
-			if !isToken(name) {
+			if !head.IsToken([]byte(name)) {
 				return nil, fmt.Errorf("%q cannot stand in %s: it is not a method or header name",
 					name, list.field)
 			}
@@ -79,15 +79,4 @@ func New(o Options) (*Policy, error) {
 	seconds := strconv.FormatInt(int64(o.MaxAge/time.Second), 10)
 	p.preflight = append(p.preflight, exchange.StaticField("Access-Control-Max-Age", seconds))
 	return p, nil
-}
-
-func isToken(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		if !('0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' ||
-			strings.IndexByte("!#$%&'*+-.^_`|~", c) >= 0) {
-			return false
-		}
-	}
-	return s != ""
 }

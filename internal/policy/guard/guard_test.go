@@ -14,6 +14,7 @@ import (
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/head"
+	"plimsoll/internal/plainfile"
 	"plimsoll/internal/policy/guard"
 )
 
@@ -173,7 +174,7 @@ func TestAnInvalidListIsRefused(t *testing.T) {
 	}
 	for _, name := range []string{t.TempDir(), pipe} {
 		p := open(t, guard.Options{File: name})
-		eventually(t, p, name, func(s guard.Status) bool { return strings.Contains(s.Error, "is not a file") })
+		eventually(t, p, name, func(s guard.Status) bool { return strings.Contains(s.Error, plainfile.ErrKind.Error()) })
 	}
 }
 

@@ -8,9 +8,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"syscall"
 	"time"
+
+	"plimsoll/internal/plainfile"
 )
 
 const (
@@ -150,15 +150,11 @@ func (s *state) hashes(ctx context.Context, from io.Reader) ([]uint64, error) {
 }
 
 func openFile(name string) (io.ReadCloser, seen, error) {
-	// O_NONBLOCK keeps a pipe without a writer from holding the reader forever.
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, err := plainfile.Open(name)
 	if err != nil {
 		return nil, seen{}, err
 	}
 	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is not a file", name)
-	}
 	if err != nil {
 		f.Close()
 		return nil, seen{}, err
