@@ -21,6 +21,9 @@ import (
 // connection may last. It is not a measure of how fast: only a hung test meets it.
 const patience = 3 * time.Minute
 
+// listenOnly is a configuration of one listener and no upstream.
+const listenOnly = "listeners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, respond: {}}]\n"
+
 // instance is a gateway that a test runs.
 type instance struct {
 	*Gateway

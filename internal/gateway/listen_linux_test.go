@@ -10,8 +10,6 @@ import (
 	"testing"
 )
 
-const listenOnly = "listeners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, respond: {}}]\n"
-
 // spoil puts a file, which no loop can watch, in the place of one of a listener's sockets.
 func spoil(t *testing.T, l *listener, k int) {
 	t.Helper()
