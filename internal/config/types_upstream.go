@@ -244,8 +244,9 @@ type Pool struct {
 	// PendingTimeout is how long a request may wait for a connection; then it gets 503. Default:
 	// 5s.
 	PendingTimeout Duration `yaml:"pending_timeout" default:"5s" min:"1ms" max:"10m"`
-	// MaxIdle connections kept for one target, over all loops. Default: 512.
-	MaxIdle int `yaml:"max_idle" default:"512" min:"0" max:"1000000"`
+	// MaxIdle connections kept for one target, over all loops. Default: 1024. Hazard: a load of more
+	// requests at once than these opens and closes connections all the time.
+	MaxIdle int `yaml:"max_idle" default:"1024" min:"0" max:"1000000"`
 	// IdleTimeout after which an unused connection is closed. Default: 55s. Hazard: keep it under
 	// the service's own, or requests meet connections that are just closing.
 	IdleTimeout Duration `yaml:"idle_timeout" default:"55s" min:"10ms" max:"24h"`

@@ -139,7 +139,7 @@ func DefaultOptions(targets ...string) Options {
 		MaxConnections: 1024,
 		MaxPending:     1024,
 		PendingTimeout: 5 * time.Second,
-		MaxIdle:        512,
+		MaxIdle:        1024,
 		IdleTimeout:    55 * time.Second,
 		RetryBudget:    0.2,
 	}
