@@ -109,8 +109,8 @@ func (e *Evidence) crowd() *crowd {
 			}
 		}
 		idle := m.kind == kindOf(measure.TargetWaitingEvents) ||
-			m.kind == kindOf(measure.TargetWaitingAccept) || s.of == ofClient
-		clients := m.waitsThere() && s.of == "" && outgoing.count > 0 && outgoing.most < grown
+			m.kind == kindOf(measure.TargetWaitingAccept)
+		clients := m.waitsThere() && outgoing.count > 0 && outgoing.most < grown
 		if idle || clients || best != nil && grown <= best.grown {
 			continue
 		}
@@ -138,9 +138,6 @@ func (e *Evidence) holder(c *crowd) {
 		return
 	}
 	place := c.thread + ";" + c.kind + ";" + c.stand.call + ";" + c.channel
-	if c.of != "" {
-		place += ";" + c.of
-	}
 	at, seen := 0.0, map[*meaning]float64{}
 	calls, candidates := map[*meaning]string{}, map[string]*meaning{}
 	for _, load := range []int{nearLine, beyondLine} {
@@ -182,7 +179,7 @@ const mostHolders = 3
 func (e *Evidence) mayHold(place string, c *crowd) *meaning {
 	s, ok := standOf(place)
 	m := s.means()
-	if !ok || m == nil || !m.works || m == c.means() || s.of == ofClient {
+	if !ok || m == nil || !m.works || m == c.means() {
 		return nil
 	}
 	all := e.looks()
@@ -191,7 +188,7 @@ func (e *Evidence) mayHold(place string, c *crowd) *meaning {
 		return nil
 	}
 	outgoing := e.fromTheLineOn(measure.TargetOutgoingEstablished)
-	if m.waitsThere() && s.of == "" && outgoing.count > 0 && outgoing.most == 0 {
+	if m.waitsThere() && outgoing.count > 0 && outgoing.most == 0 {
 		return nil // it reads from a client
 	}
 	return m
@@ -200,9 +197,6 @@ func (e *Evidence) mayHold(place string, c *crowd) *meaning {
 // words say what the crowd does, for a claim: "12.0 threads "python" wait for a time to pass: …".
 func (c *crowd) words() string {
 	said := fmt.Sprintf("%s threads %q %s", number(max(c.over, c.atLine)), c.thread, c.means().stands())
-	if c.of != "" && c.of != ofClient {
-		said += " (" + c.of + ")"
-	}
 	if c.holds != nil {
 		said += fmt.Sprintf("; meanwhile another was seen to %s", c.holds.stands())
 		if c.call != "" {

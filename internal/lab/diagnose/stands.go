@@ -131,26 +131,17 @@ func kindOf(gauge string) string { return strings.TrimPrefix(gauge, measure.Thre
 // stand is threads of one name that stand in one place of the kernel.
 type stand struct {
 	thread, kind, call, channel string
-	// of is what the call is about, where that was seen: a file, an address, or ofClient.
-	of                 string
-	half, atLine, over float64 // how many
+	half, atLine, over          float64 // how many
 }
-
-// ofClient is what a call is about that waits for a client.
-const ofClient = measure.ThreadsOfClient
 
 // standOf reads the name of a place; false for those beyond the bound on places, which are many
 // different ones.
 func standOf(place string) (s stand, ok bool) {
 	words := strings.Split(place, ";")
-	if len(words) < 4 || len(words) > 5 {
+	if len(words) != 4 {
 		return s, false
 	}
-	s = stand{thread: words[0], kind: words[1], call: words[2], channel: words[3]}
-	if len(words) > 4 {
-		s.of = words[4]
-	}
-	return s, true
+	return stand{thread: words[0], kind: words[1], call: words[2], channel: words[3]}, true
 }
 
 // means is what they wait for; nil where that is not known.
@@ -171,19 +162,11 @@ func (s *stand) means() *meaning {
 func (s *stand) in() string {
 	switch {
 	case s.call == "":
-		return s.channel + s.about()
+		return s.channel
 	case s.channel == "":
-		return s.call + s.about()
+		return s.call
 	}
-	return s.call + " (" + s.channel + ")" + s.about()
-}
-
-// about is " of FILE" or " of ADDRESS", where that is known.
-func (s *stand) about() string {
-	if s.of == "" || s.of == ofClient {
-		return ""
-	}
-	return " of " + s.of
+	return s.call + " (" + s.channel + ")"
 }
 
 // fewestStanding is how many threads, on average, have to stand in a place for it to be told.
@@ -191,9 +174,8 @@ const fewestStanding = .8
 
 // stands are the places in the kernel in which more threads wait beyond the line, or at it where
 // that was not seen, than well below it: the most first. What waits whatever the load is (timers,
-// loops without work, a pool's spare threads) is left out, and so are those that wait for a client.
-// Threads of Go are not requests: there only what keeps a thread in a system call is told, and
-// nothing where goroutines are known.
+// loops without work, a pool's spare threads) is left out. Threads of Go are not requests: there
+// only what keeps a thread in a system call is told, and nothing where goroutines are known.
 func (e *Evidence) stands() (all []stand) {
 	if e.AtLine.Profile(kindGoroutine) != nil || e.Over.Profile(kindGoroutine) != nil {
 		return nil
@@ -217,7 +199,7 @@ func (e *Evidence) stands() (all []stand) {
 		idle := s.kind == kindOf(measure.TargetWaitingFutex) ||
 			s.kind == kindOf(measure.TargetWaitingEvents)
 		if most := max(s.atLine, s.over); most < fewestStanding || most < 1.5*s.half ||
-			s.means() == nil || s.of == ofClient ||
+			s.means() == nil ||
 			idle && e.Run.Manifest.Machine.TargetRuntime == measure.RuntimeGo {
 			continue
 		}

@@ -243,12 +243,8 @@ const (
 	// ThreadsCPU begins the names of the processor time of the threads of one name, which follows.
 	ThreadsCPU = "target.threads.cpu_seconds."
 	// ThreadsAt begins the names of how many threads stand in one place: their name, the kind of
-	// place, the system call and the kernel's wait channel follow it, with semicolons between them;
-	// and where that is known what the call is about: a file, where a connection goes, or
-	// ThreadsOfClient.
+	// place, the system call and the kernel's wait channel follow it, with semicolons between them.
 	ThreadsAt = "target.threads.at."
-	// ThreadsOfClient is what the calls are about that wait for a client.
-	ThreadsOfClient = "a client"
 	// ThreadsWaiting begins the names of the kinds of places that threads wait in: TargetWaiting….
 	ThreadsWaiting = "target.threads.waiting."
 )

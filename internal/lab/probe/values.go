@@ -120,9 +120,7 @@ var Values = []measure.SampleName{
 	measure.Gauge(measure.TargetWaitingOther, "threads that wait for something else"),
 	measure.Gauge(measure.ThreadsAt+"<name>;<place>;<call>;<channel>",
 		"threads of one name that run or that wait in one place: the kind of place as above, the "+
-			"system call and the kernel's wait channel; and where it is known, behind another "+
-			"semicolon, what the call is about: a client, an address, a file; the first 64 such, "+
-			"the rest as others"),
+			"system call and the kernel's wait channel; the first 48 such, the rest as others"),
 	measure.Counter(measure.ThreadsCPU+"<name>",
 		"processor time of the threads of one name, since the first look, in ticks of 10 ms: the "+
 			"first 24 names, the rest as others"),
