@@ -102,16 +102,13 @@ func (e *Evidence) dependencyFacts() (facts []Fact) {
 	return facts
 }
 
-// namedDependencies is " (postgres at 127.0.0.1:5432)" for the dependencies on this machine.
+// namedDependencies is " (postgres at 127.0.0.1:5432)" for what the service asks.
 func (e *Evidence) namedDependencies() string {
-	var words []string
-	for _, d := range e.dependencies() {
-		words = append(words, d.process+" at "+d.address)
-	}
-	if len(words) == 0 {
+	names := e.asked()
+	if len(names) == 0 {
 		return ""
 	}
-	return " (" + strings.Join(words, ", ") + ")"
+	return " (" + strings.Join(names, ", ") + ")"
 }
 
 // dependencyAdvice is how to see what the dependencies do that are known by their process, or by

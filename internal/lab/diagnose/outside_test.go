@@ -65,8 +65,8 @@ func TestRequestsThatWaitForWhatAsksOthersAreNotLimitedHere(t *testing.T) {
 func TestThoseThatWaitWhateverTheLoadIsAreNotAQueue(t *testing.T) {
 	idle := " profile goroutine count 40 runtime.gopark < runtime.chanrecv1" + servesHTTP
 	d := diagnosed(t, append([]string{"half" + idle, "over" + idle}, stuck...)...)
-	if d.found("concurrency-limited") != nil {
-		t.Errorf("found %v", names(d))
+	if f := d.found("concurrency-limited"); f == nil || f.says("main.handle") {
+		t.Errorf("they stand in line, and not there: %+v", f)
 	}
 }
 
@@ -153,11 +153,11 @@ func TestFewWorkersEndMoreBeyondTheLineThanAtIt(t *testing.T) {
 func TestThreadsThatHoldThePlacesAreSeenFromOutside(t *testing.T) {
 	lines := append([]string{
 		"all target.outgoing.established = 0", "all target.threads = 9",
-		"half target.threads.waiting.disk = 2", "at-line target.threads.waiting.disk = 5",
-		"over target.threads.waiting.disk = 5",
+		"half" + at + "svc;disk;pread64;folio_wait_bit = 2", "at-line" + at + "svc;disk;pread64;folio_wait_bit = 5",
+		"over" + at + "svc;disk;pread64;folio_wait_bit = 5",
 	}, stuck...)
 	f := diagnosed(t, lines...).found("concurrency-limited")
-	if f == nil || !strings.Contains(f.Claim, "5.00 of its 9.00 threads wait for a disk") {
+	if f == nil || !strings.Contains(f.Claim, `5.00 threads "svc" wait for a disk`) {
 		t.Errorf("%+v", f)
 	}
 }

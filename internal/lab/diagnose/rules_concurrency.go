@@ -208,6 +208,15 @@ func judgeConcurrency(e *Evidence) *Finding {
 	if e.turnsAway() {
 		return e.turnedAway()
 	}
+	if f := e.counted(p); f != nil {
+		return f
+	}
+	return e.resort(p)
+}
+
+// counted is the finding where those that are inside were counted: by who has passed the queue, or
+// by the connections that each needs one of.
+func (e *Evidence) counted(p *places) *Finding {
 	// Workers that each have a queue of their own miss the objectives before all of them are busy, and
 	// so do few of them: where they are seen by their connections, or by how requests delay each
 	// other, more may end well beyond the line.
@@ -220,25 +229,18 @@ func judgeConcurrency(e *Evidence) *Finding {
 	}
 	half := e.Half.Service()
 	grows := half > 0 && max(e.AtLine.Service(), e.Over.Service()) >= 1.5*half
-	threads := ""
 	switch {
 	case p.queue != nil && p.queue.waiting < 2*p.queue.atHalf:
 		return nil // they stand there whatever the load is
-	case p.queue != nil, p.to != "" && grows:
-	case e.AtLine.Profile(kindGoroutine) != nil || !grows || e.goesOut(p.n):
-		return nil // what is known to wait for something outside is another rule's
-	default:
-		threads = e.threadsWait(p.n)
-		if threads == "" && e.station() == nil {
-			return nil
-		}
+	case p.queue == nil && (p.to == "" || !grows):
+		return nil
 	}
 	f := &Finding{
 		Claim: fmt.Sprintf("At most %s at once, each for %s%s",
-			inside(p.n), span(p.n/p.reached), waitFor(p, threads)),
+			inside(p.n), span(p.n/p.reached), e.waitFor(p)),
 		Rank:       Binding,
 		Confidence: .7,
-		Evidence:   e.concurrencyFacts(p, threads),
+		Evidence:   e.concurrencyFacts(p),
 		Gain:       e.gain(cure{}),
 	}
 	f.whatever = p.sure() && p.full >= mostlyFull
@@ -251,7 +253,7 @@ func judgeConcurrency(e *Evidence) *Finding {
 	if p.queue != nil {
 		f.Where = p.queue.where
 	}
-	f.Advice = e.wider(p, threads)
+	f.Advice = e.wider(p)
 	return f
 }
 
@@ -298,24 +300,23 @@ func inside(n float64) string {
 }
 
 // waitFor says where the others are.
-func waitFor(p *places, threads string) string {
+func (e *Evidence) waitFor(p *places) string {
 	switch {
 	case p.queue != nil && len(p.queue.where) > 0:
 		return fmt.Sprintf(": the others wait in %s for %s", p.queue.where[0].Function,
 			p.queue.place.what)
 	case p.to != "" && p.toThere == 1:
-		return fmt.Sprintf(": there is one connection to %s, and it is taken all the time", p.to)
+		return fmt.Sprintf(": there is one connection to %s, and it is taken all the time",
+			e.named(p.to))
 	case p.to != "":
 		return fmt.Sprintf(": there are %.0f connections to %s, and they are taken all the time",
-			p.toThere, p.to)
-	case threads != "":
-		return ": " + threads
+			p.toThere, e.named(p.to))
 	}
 	return "; where the others wait cannot be seen from outside"
 }
 
 // concurrencyFacts is what speaks for a limit.
-func (e *Evidence) concurrencyFacts(p *places, threads string) []Fact {
+func (e *Evidence) concurrencyFacts(p *places) []Fact {
 	facts := []Fact{
 		{
 			What: "requests inside by Little's law: the highest goodput, times what a lone " +
@@ -344,7 +345,7 @@ func (e *Evidence) concurrencyFacts(p *places, threads string) []Fact {
 	}
 	if p.to != "" {
 		facts = append(facts, Fact{
-			What: "connections to " + p.to + " in all steps from the line on; " +
+			What: "connections to " + e.named(p.to) + " in all steps from the line on; " +
 				"requests under way beyond it",
 			Value: fmt.Sprintf("%s; %s", number(p.toThere), number(e.Over.inFlight())),
 		})
@@ -356,9 +357,6 @@ func (e *Evidence) concurrencyFacts(p *places, threads string) []Fact {
 				s.WorkersHigh, span(s.Service), rate(float64(s.Workers)/s.Service)),
 		})
 	}
-	if threads != "" {
-		facts = append(facts, Fact{What: "threads beyond the line", Value: threads})
-	}
 	return append(facts, e.standFacts()...)
 }
 
@@ -369,37 +367,8 @@ func (e *Evidence) goesOut(n float64) bool {
 	return open.count == 0 || open.most >= max(n/2, 1)
 }
 
-// threadWaits are the places where threads wait in which they hold a request, and what that is.
-var threadWaits = []struct{ name, does string }{
-	{measure.TargetWaitingSocketRead, "wait for an answer on a socket"},
-	{measure.TargetWaitingSocketWrite, "wait for room to send"},
-	{measure.TargetWaitingPoll, "wait for an answer in poll or select"},
-	{measure.TargetWaitingPipe, "wait for a pipe"},
-	{measure.TargetWaitingSleep, "sleep"},
-	{measure.TargetWaitingDisk, "wait for a disk"},
-	{measure.TargetWaitingFileLock, "wait for a lock on a file"},
-}
-
-// threadsWait says what the threads do that hold the places, where about as many of them do the
-// same beyond the line; empty where none are seen to.
-func (e *Evidence) threadsWait(n float64) string {
-	for _, w := range threadWaits {
-		if at := e.Over.Mean(w.name); near(at, n, 1.5) && at > 1.5*e.Half.Mean(w.name) {
-			return fmt.Sprintf("%s of its %s threads %s", number(at),
-				number(e.Over.Mean(measure.TargetThreads)), w.does)
-		}
-	}
-	for _, s := range e.stands() {
-		if does := s.means(); s.kind == kindOf(measure.TargetWaitingOther) && near(s.over, n, 1.5) {
-			return fmt.Sprintf("%s of its %s threads wait for %s", number(s.over),
-				number(e.Over.Mean(measure.TargetThreads)), does.what)
-		}
-	}
-	return ""
-}
-
 // wider is what to do: at the place where that is known, and by the runtime's own knobs.
-func (e *Evidence) wider(p *places, threads string) (all []Action) {
+func (e *Evidence) wider(p *places) (all []Action) {
 	switch {
 	case p.queue != nil:
 		all = append(all, p.queue.place.widens)
@@ -407,21 +376,21 @@ func (e *Evidence) wider(p *places, threads string) (all []Action) {
 		all = append(all, Action{
 			Text: fmt.Sprintf("one request at a time asks %s: look for a lock that is held while "+
 				"it is asked (synchronized, a mutex, a queue with one worker), and hold it only "+
-				"around what has to be alone; or for a pool of one connection", p.to),
+				"around what has to be alone; or for a pool of one connection", e.named(p.to)),
 		})
 	case p.to != "":
 		all = append(all, Action{
 			Text: fmt.Sprintf("let the pool of connections to %s be larger, as far as what "+
 				"answers there can serve them: look for its size (maximum, pool size, "+
 				"connections per host); or for what lets only so many call at once, such as a "+
-				"semaphore, a bounded executor or workers", p.to),
+				"semaphore, a bounded executor or workers", e.named(p.to)),
 		})
 	}
 	if p.queue == nil {
 		all = append(all, e.runtime().widens...)
 		all = append(all, e.standAdvice()...)
 	}
-	if p.queue != nil && onlyHolds(p) || threads != "" {
+	if p.queue != nil && onlyHolds(p) || p.queue == nil && p.to == "" {
 		all = append(all, Action{
 			Text: "or have each hold its place for less: only while it uses what the place " +
 				"stands for",

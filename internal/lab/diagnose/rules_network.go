@@ -274,9 +274,13 @@ var networkRules = []Rule{
 				e.AtLine.Mean(measure.TargetOutgoingTimeWait) {
 				who = "the upstream closes them"
 			}
+			others := "others"
+			if names := e.asked(); len(names) > 0 {
+				others = strings.Join(names, ", ")
+			}
 			f := &Finding{
-				Claim: fmt.Sprintf("The service opens %s connections to others for each "+
-					"request, and %s", number(opened/e.AtLine.Goodput()), who),
+				Claim: fmt.Sprintf("The service opens %s connections to %s for each "+
+					"request, and %s", number(opened/e.AtLine.Goodput()), others, who),
 				Rank:       e.costRank(),
 				Confidence: .85,
 				Evidence: []Fact{

@@ -28,7 +28,8 @@ var waitingRules = []Rule{
 				return e.saturated(d)
 			}
 			half, atLine := e.Half.Service(), e.AtLine.Service()
-			if half == 0 || atLine < 1.5*half || e.Over.Goodput() > 1.25*e.AtLine.Goodput() {
+			sure := atLine >= takesLonger*half && e.Over.Goodput() <= 1.25*e.AtLine.Goodput()
+			if !e.queues() || !sure && !e.room() || e.crowdsWithin() {
 				return nil
 			}
 			f := &Finding{

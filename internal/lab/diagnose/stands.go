@@ -3,7 +3,6 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -18,7 +17,10 @@ type meaning struct {
 	calls, channels []string
 	kind            string
 	what            string // behind "wait for"
-	look            Action // how to see more; without text there is nothing
+	does            string // in the place of "wait for" and that, where it is better said so
+	// works says that a thread stands there in the midst of a request, and not when it has none.
+	works bool
+	look  Action // how to see more; without text there is nothing
 }
 
 // meanings in the order in which a place is compared with them: the precise ones first.
@@ -27,6 +29,7 @@ var meanings = []meaning{
 		calls:    []string{"fsync", "fdatasync"},
 		channels: []string{"jbd2_", "ext4_sync", "xfs_log_force"},
 		what:     "what they have written to reach the disk (fsync)",
+		works:    true,
 		look: Action{
 			Text: "see which files are written through to the disk, and how often: one fsync may " +
 				"do for what several requests have written",
@@ -37,6 +40,7 @@ var meanings = []meaning{
 		calls:    []string{"wait4", "waitid"},
 		channels: []string{"do_wait"},
 		what:     "a process that they have started to end",
+		works:    true,
 		look: Action{
 			Text:    "see which programs it starts for a request, and do their work in the process",
 			Command: "strace -f -e trace=execve -p PID",
@@ -46,37 +50,73 @@ var meanings = []meaning{
 		calls:    []string{"connect"},
 		channels: []string{"inet_wait_for_connect", "inet_stream_connect"},
 		what:     "a connection to be accepted by what they ask",
+		works:    true,
 	},
 	{
-		kind: kindOf(measure.TargetWaitingFileLock),
-		what: "a lock on a file that another one holds",
+		kind:  kindOf(measure.TargetWaitingFileLock),
+		what:  "a lock on a file that another one holds",
+		works: true,
 		look: Action{
 			Text:    "see which file it is, and who holds the lock",
 			Command: "lslocks; lsof -p PID",
 		},
 	},
 	{
-		kind: kindOf(measure.TargetWaitingDisk),
-		what: "a disk",
+		kind:  kindOf(measure.TargetWaitingDisk),
+		what:  "a disk",
+		works: true,
 		look: Action{
 			Text:    "see whether the disk is busy, and who reads and writes",
 			Command: "iostat -x 1; pidstat -d 1",
 		},
 	},
-	{kind: kindOf(measure.TargetWaitingPipe), what: "the other end of a pipe"},
-	{kind: kindOf(measure.TargetWaitingSocketRead), what: "an answer on a connection"},
 	{
-		kind: kindOf(measure.TargetWaitingSocketWrite),
-		what: "the other end of a connection to take what they send",
+		kind:  kindOf(measure.TargetWaitingPipe),
+		what:  "the other end of a pipe",
+		works: true,
+		look: Action{
+			Text: "see which program is at the other end: one that is started, or that takes logs, " +
+				"takes what is written as fast as it can",
+			Command: "ls -l /proc/PID/fd | grep pipe; lsof -p PID",
+		},
 	},
 	{
-		kind: kindOf(measure.TargetWaitingPoll),
-		what: "an answer within a given time, or any of a few things (poll, select)",
+		kind:  kindOf(measure.TargetWaitingSocketRead),
+		what:  "an answer on a connection",
+		works: true,
 	},
-	{kind: kindOf(measure.TargetWaitingSleep), what: "a time to pass"},
+	{
+		kind:  kindOf(measure.TargetWaitingSocketWrite),
+		what:  "the other end of a connection to take what they send",
+		works: true,
+	},
+	{
+		kind:  kindOf(measure.TargetWaitingPoll),
+		what:  "an answer within a given time, or any of a few things (poll, select)",
+		works: true,
+	},
+	{
+		kind:  kindOf(measure.TargetWaitingSleep),
+		what:  "a time to pass",
+		does:  "sleep for a time, as one does that tries again or waits for its turn",
+		works: true,
+		look: Action{
+			Text: "look for a sleep in a loop that tries again (for a lock, for a place, after a " +
+				"refusal): have it woken when its turn comes, or hold what it waits for for less; " +
+				"and for a limit on the rate, or a batch with a timer",
+			Command: "strace -f -e trace=nanosleep,clock_nanosleep -p PID 2>&1 | head -40",
+		},
+	},
 	{
 		kind: kindOf(measure.TargetWaitingFutex),
 		what: "a lock, a condition or work: idle threads of a pool stand there too",
+		does: "wait for a lock, or for a place that a condition guards",
+		look: Action{
+			Text: "look for a lock that is held while something is waited for (a disk, another " +
+				"service, a sleep), for a pool that is taken, and for workers that are too few",
+			Command: "gdb -p PID -batch -ex 'thread apply all backtrace 12'   # or the " +
+				"runtime's own: jstack, py-spy dump, rbspy snapshot",
+		},
 	},
 	{
 		kind: kindOf(measure.TargetWaitingEvents),
@@ -92,6 +132,16 @@ func kindOf(gauge string) string { return strings.TrimPrefix(gauge, measure.Thre
 type stand struct {
 	thread, kind, call, channel string
 	half, atLine, over          float64 // how many
+}
+
+// standOf reads the name of a place; false for those beyond the bound on places, which are many
+// different ones.
+func standOf(place string) (s stand, ok bool) {
+	words := strings.Split(place, ";")
+	if len(words) != 4 {
+		return s, false
+	}
+	return stand{thread: words[0], kind: words[1], call: words[2], channel: words[3]}, true
 }
 
 // means is what they wait for; nil where that is not known.
@@ -123,33 +173,34 @@ func (s *stand) in() string {
 const fewestStanding = .8
 
 // stands are the places in the kernel in which more threads wait beyond the line, or at it where
-// that was not seen, than at half of it: the most first. What waits whatever the load is (timers,
+// that was not seen, than well below it: the most first. What waits whatever the load is (timers,
 // loops without work, a pool's spare threads) is left out. Threads of Go are not requests: there
 // only what keeps a thread in a system call is told, and nothing where goroutines are known.
 func (e *Evidence) stands() (all []stand) {
 	if e.AtLine.Profile(kindGoroutine) != nil || e.Over.Profile(kindGoroutine) != nil {
 		return nil
 	}
-	names := map[string]bool{}
-	for _, m := range []*Moment{e.AtLine, e.Over} {
-		for name := range m.last() {
-			names[name] = strings.HasPrefix(name, measure.ThreadsAt)
+	places := map[string]bool{}
+	looks := e.looks()
+	for _, load := range []int{nearLine, beyondLine} {
+		for _, l := range looks[load] {
+			for place := range l {
+				places[place] = true
+			}
 		}
 	}
-	maps.DeleteFunc(names, func(_ string, is bool) bool { return !is })
-	for name := range names {
-		words := strings.Split(strings.TrimPrefix(name, measure.ThreadsAt), ";")
-		if len(words) != 4 {
-			continue // those beyond the bound on places, which are many different ones
+	for place := range places {
+		s, ok := standOf(place)
+		if !ok {
+			continue
 		}
-		s := stand{
-			words[0], words[1], words[2], words[3],
-			e.Half.Mean(name), e.AtLine.Mean(name), e.Over.Mean(name),
-		}
+		s.half, s.atLine = mean(looks[gentle], place), mean(looks[nearLine], place)
+		s.over = mean(looks[beyondLine], place)
 		idle := s.kind == kindOf(measure.TargetWaitingFutex) ||
 			s.kind == kindOf(measure.TargetWaitingEvents)
 		if most := max(s.atLine, s.over); most < fewestStanding || most < 1.5*s.half ||
-			s.means() == nil || idle && e.Run.Manifest.Machine.TargetRuntime == measure.RuntimeGo {
+			s.means() == nil ||
+			idle && e.Run.Manifest.Machine.TargetRuntime == measure.RuntimeGo {
 			continue
 		}
 		all = append(all, s)

@@ -1,0 +1,200 @@
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
+)
+
+const (
+	// takesLonger is by how much the time of a request grows when requests stand somewhere.
+	takesLonger = 1.5
+	// stillGrows is by how much more may end beyond the line than at it: a service that ends more is
+	// far from its limit, and only slower than the objectives.
+	stillGrows = 1.6
+)
+
+// queues says that requests stand somewhere: they take longer with more of them inside, while
+// little more of them end.
+func (e *Evidence) queues() bool {
+	half := e.Half.Service()
+	return half > 0 && max(e.AtLine.Service(), e.Over.Service()) >= takesLonger*half &&
+		e.Over.Goodput() <= stillGrows*e.AtLine.Goodput()
+}
+
+// room says that requests do not wait for processors.
+func (e *Evidence) room() bool { return len(e.Reserves) > 0 && !e.waitedFor() }
+
+// crowdsWithin says that requests stand in the service, and not at what it asks: that is then asked
+// by few at a time, and looks as if it served few at a time. What counts is whose crowd grows.
+func (e *Evidence) crowdsWithin() bool {
+	if p := cmp.Or(e.Over.Profile(kindGoroutine), e.AtLine.Profile(kindGoroutine)); p != nil {
+		// A queue that is a well-known place was looked for before.
+		doing := p.Classify(profile.Goroutine, handlerState)
+		return doing[stateElse] > doing[stateOutside] && !e.helped()
+	}
+	if c := e.crowd(); c != nil {
+		return !c.means().waitsThere()
+	}
+	return !e.goesOut(e.places().n)
+}
+
+// helped says that as many goroutines as serve requests, which wait for others, wait outside for
+// them.
+func (e *Evidence) helped() bool {
+	p := cmp.Or(e.Over.Profile(kindGoroutine), e.AtLine.Profile(kindGoroutine))
+	states := map[string]float64{}
+	for key, n := range p.Classify(profile.Goroutine, standing) {
+		state, _, _ := strings.Cut(key, " ")
+		states[state] += n
+	}
+	return states[stateHelper] >= max((states[stateWaits]+states[stateServes])/2, 1)
+}
+
+// resort is what is said when requests stand somewhere, the processors have room, and nothing more
+// precise was seen: how many are inside at a time, how long each takes, and where the threads stand.
+// Only where they stand at what the service asks another rule speaks.
+func (e *Evidence) resort(p *places) *Finding {
+	if !e.queues() || !e.room() || !e.crowdsWithin() {
+		return nil
+	}
+	if _, behind := e.saturatedBehind(); behind {
+		return nil
+	}
+	c := e.crowd()
+	f := &Finding{
+		Claim: fmt.Sprintf("About %s at once, each for %s, and the others stand in line though the "+
+			"processors have room", inside(p.n), span(p.n/p.reached)),
+		Rank:       Binding,
+		Confidence: .5,
+		Evidence:   e.concurrencyFacts(p),
+		Gain:       e.gain(cure{}),
+	}
+	if c != nil {
+		f.Claim += ": " + c.words()
+		f.Confidence = .6
+		f.Evidence = append(f.Evidence, c.facts()...)
+		for _, m := range []*meaning{c.holds, c.means()} {
+			if m != nil && m.look.Text != "" {
+				look := m.look
+				look.Command = e.filled(look.Command)
+				f.Advice = append(f.Advice, look)
+			}
+		}
+	} else {
+		f.Claim += "; where they stand cannot be seen from outside" + e.suspects()
+	}
+	f.Evidence = append(f.Evidence, e.askedFacts()...)
+	f.Evidence = append(f.Evidence, e.diskFacts()...)
+	for _, a := range e.wider(p) {
+		if !slices.Contains(f.Advice, a) {
+			f.Advice = append(f.Advice, a)
+		}
+	}
+	return f
+}
+
+// suspects is what is known besides when no thread tells where requests stand.
+func (e *Evidence) suspects() string {
+	if names := e.asked(); len(names) > 0 {
+		return ": a lock, a pool, a semaphore or a sleep around what it asks of " +
+			strings.Join(names, ", ")
+	}
+	return ": a lock, a semaphore, workers or a sleep of its own, as it asks nobody"
+}
+
+// asked are the addresses that the service has connections to, each with the program that listens
+// there.
+func (e *Evidence) asked() (all []string) {
+	seen := map[string]bool{}
+	for i := range e.Run.Steps {
+		for _, sample := range e.Run.Steps[i].Samples {
+			for name, n := range sample.Values {
+				if to, is := strings.CutPrefix(name, measure.OutgoingTo); is && n > 0 {
+					seen[to] = true
+				}
+				if at, is := strings.CutPrefix(name, measure.Behind); is {
+					to, _, _ := strings.Cut(at, "/")
+					seen[to] = true
+				}
+			}
+		}
+	}
+	for to := range seen {
+		all = append(all, e.named(to))
+	}
+	slices.Sort(all)
+	return all[:min(len(all), askedTold)]
+}
+
+// askedTold is how many addresses are told.
+const askedTold = 4
+
+// askedFacts tell who is asked.
+func (e *Evidence) askedFacts() []Fact {
+	names := e.asked()
+	if len(names) == 0 {
+		return nil
+	}
+	return []Fact{{What: "what the service has connections to", Value: strings.Join(names, ", ")}}
+}
+
+// diskFacts tell what is written for a request, where the disk is busy with it.
+func (e *Evidence) diskFacts() []Fact {
+	busy := max(e.AtLine.PerSecond(measure.HostDiskBusy), e.Over.PerSecond(measure.HostDiskBusy))
+	if busy < .2 {
+		return nil
+	}
+	return []Fact{{
+		What: "share of the time that the machine's disk was busy, and bytes written for a request",
+		Value: percent(min(busy, 1)) + ", " +
+			size(max(e.AtLine.PerRequest(measure.HostDiskWritten), 0)),
+	}}
+}
+
+// named is an address with the program that listens there: as it was seen on this machine, or else
+// the one that usually has its port.
+func (e *Evidence) named(address string) string {
+	for i := range e.Run.Steps {
+		for _, sample := range e.Run.Steps[i].Samples {
+			for name := range sample.Values {
+				rest, is := strings.CutPrefix(name, measure.Behind)
+				at, process, _ := strings.Cut(rest, "/")
+				if is && at == address {
+					return process + " at " + address
+				}
+			}
+		}
+	}
+	port := address[strings.LastIndexByte(address, ':')+1:]
+	if usual := usualPorts[port]; usual != "" {
+		return address + " (usually " + usual + ")"
+	}
+	return address
+}
+
+// usualPorts are what usually listens on a port.
+var usualPorts = map[string]string{
+	"53":    "a name server",
+	"80":    "a web server",
+	"443":   "a web server",
+	"1433":  "SQL Server",
+	"1521":  "Oracle",
+	"2379":  "etcd",
+	"3306":  "MySQL",
+	"4222":  "NATS",
+	"5432":  "PostgreSQL",
+	"5672":  "RabbitMQ",
+	"6379":  "Redis",
+	"6432":  "PgBouncer",
+	"9000":  "PHP-FPM or ClickHouse",
+	"9042":  "Cassandra",
+	"9092":  "Kafka",
+	"9200":  "Elasticsearch",
+	"11211": "memcached",
+	"27017": "MongoDB",
+}
