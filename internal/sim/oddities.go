@@ -232,6 +232,25 @@ var oddities = []struct {
 			s.Gateway.Patience = between(r, 10*time.Millisecond, 2*time.Second)
 		}
 	}},
+	{0.07, true, func(r *rand.Rand, s *Scenario) { // a route has all it may while configurations change
+		g := &s.Gateway
+		g.InFlight = 2 + r.IntN(3)
+		g.PerClient = 1 + r.IntN(g.InFlight)
+		const long = 6 * time.Second
+		g.MaxConnections, g.Timeout, g.Stream, g.PerTry = 50, long, long, 0
+		for i := range s.Services {
+			s.Services[i].Slow = between(r, 300*time.Millisecond, time.Second)
+		}
+		for range 10 + r.IntN(20) {
+			c := drawClient(r, 0, time.Second)
+			q := RequestPlan{Method: "GET", Path: "/a/", Body: -1}
+			c.Requests, c.Pieces, c.ReadRate = []RequestPlan{q, q}, 0, 0
+			s.Clients = append(s.Clients, c)
+		}
+		for range 3 {
+			s.Acts = append(s.Acts, Act{between(r, 0, 2*time.Second), "reload", r.IntN(1000)})
+		}
+	}},
 }
 
 // addOddities draws which oddities a scenario has.
