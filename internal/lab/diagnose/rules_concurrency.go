@@ -232,7 +232,9 @@ func (e *Evidence) counted(p *places) *Finding {
 	switch {
 	case p.queue != nil && p.queue.waiting < 2*p.queue.atHalf:
 		return nil // they stand there whatever the load is
-	case p.queue == nil && (p.to == "" || !grows):
+	case p.queue == nil && !grows:
+		return nil
+	case p.queue == nil && p.to == "" && !e.fittedThoughBusy(p):
 		return nil
 	}
 	f := &Finding{
@@ -255,6 +257,14 @@ func (e *Evidence) counted(p *places) *Finding {
 	}
 	f.Advice = e.wider(p)
 	return f
+}
+
+// fittedThoughBusy says that a busy machine does not explain how requests delay each other: about as
+// many as the fitted station serves are inside in an overload, and they do not stand at what the
+// service asks. Where processors have room, resort says more.
+func (e *Evidence) fittedThoughBusy(p *places) bool {
+	return !e.room() && p.fitted && p.sure() && p.full >= mostlyFull &&
+		e.AtLine.Profile(kindGoroutine) == nil && !e.goesOut(p.n)
 }
 
 // turnsAway says that the service closes connections before they have carried a request, while
