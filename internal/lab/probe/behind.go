@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -148,9 +149,17 @@ func (b *behind) look() {
 	}
 }
 
-// follows says that a process is one of the target's, or of a service that is followed already.
+// follows says that a process is one of the target's, or of a service that is followed already. A child
+// of the target that runs another program, and that it connects to, is a service of its own: the target
+// waits for it as for any other. Its processor time is in the target's all the same.
 func (b *behind) follows(pid int) bool {
-	is := func(m member) bool { return m.pid == pid }
-	return slices.ContainsFunc(b.of.members, is) ||
+	of := func(m member) bool { return m.pid == pid && b.program(pid) == b.program(b.of.pid) }
+	return slices.ContainsFunc(b.of.members, of) ||
 		slices.ContainsFunc(b.known, func(s *served) bool { return s.processes.pid == pid })
+}
+
+// program is the path of what a process runs; empty where that may not be read.
+func (b *behind) program(pid int) string {
+	path, _ := os.Readlink(filepath.Join(b.of.root, strconv.Itoa(pid), "exe"))
+	return path
 }

@@ -2,6 +2,8 @@ package probe
 
 import (
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,9 +24,10 @@ func asking(t *testing.T) *fakeProc {
 	return f
 }
 
-func TestWhatTheTargetAsksOnThisMachineIsFollowed(t *testing.T) {
-	f := asking(t)
-	s := New(Options{
+// followed is what is behind the target of asking, and how much processor time that has used.
+func followed(t *testing.T, f *fakeProc) (s *Sampler, behinds map[string]float64) {
+	t.Helper()
+	s = New(Options{
 		Root: f.root, PID: 20, Listen: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:8080")},
 	})
 	for _, source := range s.sources {
@@ -36,17 +39,35 @@ func TestWhatTheTargetAsksOnThisMachineIsFollowed(t *testing.T) {
 			}
 		}
 	}
-	behind := map[string]float64{}
+	behinds = map[string]float64{}
 	for name, used := range fresh(s) {
 		if to, is := strings.CutPrefix(name, measure.Behind); is {
-			behind[to] = used
+			behinds[to] = used
 		}
 	}
-	if len(behind) != 1 || behind["127.0.0.1:8081/postgres"] != 1.5 {
-		t.Errorf("behind the target are %v, want postgres with 1.5 s, and none of its own", behind)
+	return s, behinds
+}
+
+func TestWhatTheTargetAsksOnThisMachineIsFollowed(t *testing.T) {
+	f := asking(t)
+	s, behinds := followed(t, f)
+	if len(behinds) != 1 || behinds["127.0.0.1:8081/postgres"] != 1.5 {
+		t.Errorf("behind the target are %v, want postgres with 1.5 s, and none of its own", behinds)
 	}
 	f.process(process{pid: 31, parent: 30, name: "postgres", user: 250, start: 9})
 	if used := fresh(s)[measure.Behind+"127.0.0.1:8081/postgres"]; used != 3.5 {
 		t.Errorf("it has used %v s, want 3.5", used)
+	}
+}
+
+func TestAnotherProgramThatTheTargetHasStartedAndAsksIsFollowedToo(t *testing.T) {
+	f := asking(t)
+	for pid, program := range map[string]string{"20": "/usr/bin/node", "21": "/usr/bin/python3.11"} {
+		if err := os.Symlink(program, filepath.Join(f.root, pid, "exe")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, behinds := followed(t, f); len(behinds) != 2 {
+		t.Errorf("behind the target are %v, want postgres and the helper", behinds)
 	}
 }
