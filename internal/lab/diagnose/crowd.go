@@ -198,10 +198,11 @@ func (e *Evidence) mayHold(place string, c *crowd) *meaning {
 func (c *crowd) words() string {
 	said := fmt.Sprintf("%s threads %q %s", number(max(c.over, c.atLine)), c.thread, c.means().stands())
 	if c.holds != nil {
-		said += fmt.Sprintf("; meanwhile another was seen to %s", c.holds.stands())
-		if c.call != "" {
-			said += " (" + c.call + ")"
+		does := c.holds.stands()
+		if !strings.Contains(does, c.call) {
+			does += " (" + c.call + ")"
 		}
+		said += "; meanwhile another was seen to " + does
 	}
 	return said
 }
