@@ -209,8 +209,12 @@ func TestAltSvc(t *testing.T) {
 // Clients that were told of HTTP/3 would try it for a day.
 func TestAListenerThatHasLostHTTP3TellsItsClients(t *testing.T) {
 	t.Parallel()
+	const plain = `
+listeners: [{address: "127.0.0.1:0"}]
+routes: [{match: /, respond: {status: 204}}]
+`
 	ca := newAuthority(t)
-	without := strings.Replace(withH3(listenOnly, ca.issue(t, "a")), "http3: true, ", "", 1)
+	without := strings.Replace(withH3(plain, ca.issue(t, "a")), "http3: true, ", "", 1)
 	with := strings.Replace(without, "tls:", "http3: true, tls:", 1)
 	off := strings.Replace(with, "http3: true", `http3: true, alt_svc: "off"`, 1)
 	for name, c := range map[string]struct{ first, want string }{
@@ -241,7 +245,7 @@ func TestAListenerThatHasLostHTTP3TellsItsClients(t *testing.T) {
 		})
 	}
 	// A process that is handed a socket for HTTP/3, and has no use for it, says so too.
-	g := serve(t, listenOnly)
+	g := serve(t, plain)
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	lc := g.config.Listeners[0]
