@@ -176,7 +176,20 @@ func (r *http2Request) push(f *flow, data []byte) {
 	if r.gone {
 		return
 	}
-	r.put(data, 0, len(data), f.is(bodyWhole), trailers, false)
+	r.give(data, f.is(bodyWhole), trailers)
+}
+
+// give sends content, or keeps it while the connection is congested: many requests may begin in one
+// turn, each with a body that was held.
+func (r *http2Request) give(data []byte, ends bool, trailers *head.List) {
+	if len(data) > 0 && r.h.backlogged() {
+		r.hold(data)
+		data = nil
+	}
+	r.put(data, 0, len(data), ends, trailers, false)
+	if r.h.backlogged() {
+		r.h.list()
+	}
 }
 
 // sendBody implements upstreamStream. A connection that breaks tells of itself.
@@ -213,7 +226,7 @@ func (r *http2Request) sendCopy(f *flow, message []byte) error {
 			return io.ErrUnexpectedEOF
 		}
 		rest = rest[used:]
-		r.put(data, 0, len(data), body.Done(), nil, false)
+		r.give(data, body.Done(), nil)
 	}
 	return nil
 }

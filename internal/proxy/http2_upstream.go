@@ -105,14 +105,16 @@ func (h *http2Upstream) begin(r *http2Request) {
 	f.endWait(h.w.loop.Now())
 	if f.is(isMirror) {
 		f.sendCopy()
-		return
+	} else {
+		f.sendRequest()
 	}
-	f.sendRequest()
+	h.list()
 }
 
-// list has the pool know whether the connection takes more requests.
+// list has the pool know whether the connection takes more requests. One that is congested does not:
+// the heads of many would stand behind what the target does not take.
 func (h *http2Upstream) list() {
-	may := h.used > 0 && h.used < h.most && !h.leaving && !h.dead
+	may := h.used > 0 && h.used < h.most && !h.leaving && !h.dead && !h.backlogged()
 	if may == h.shared {
 		return
 	}

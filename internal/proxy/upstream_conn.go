@@ -173,6 +173,7 @@ func (s *upstreamConn) Drained() {
 	switch {
 	case s.http2 != nil:
 		s.http2.resume()
+		s.http2.list()
 		if s.state == upstreamOpen && !s.deferred {
 			s.http2.readable()
 		}

@@ -74,6 +74,9 @@ func (c *client) wait() time.Duration {
 				longest = max(longest, g.Timeout+q.rest(c, g))
 			}
 		}
+		if c.http2 == nil { // what it has pipelined is served one after another, as far as there is room
+			longest += time.Duration(asked-1) * (g.Pending + g.Connect + g.Timeout)
+		}
 		if c.http2 != nil && g.Ping > 0 {
 			longest = min(longest, max(slowBodies, g.Head, 2*g.Ping+2*sweep))
 		}
