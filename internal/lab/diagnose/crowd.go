@@ -153,8 +153,14 @@ func (e *Evidence) holder(c *crowd) {
 					m = e.mayHold(name, c)
 					candidates[name] = m
 				}
-				if s, _ := standOf(name); m != nil && n > 0 {
-					there[m], calls[m] = true, cmp.Or(s.call, calls[m])
+				if m == nil || n == 0 {
+					continue
+				}
+				there[m] = true
+				// Of several the first by name, so that the same run gives the same words.
+				s, _ := standOf(name)
+				if call, known := calls[m]; !known || s.call != "" && (call == "" || s.call < call) {
+					calls[m] = s.call
 				}
 			}
 			for m := range there {
