@@ -151,14 +151,19 @@ func TestTheLimitOfADrainCutsConnectionsOfHTTP3(t *testing.T) {
 
 func TestMaxRequestsAndIdleTimeEndAConnectionOfHTTP3(t *testing.T) {
 	t.Parallel()
-	for _, limits := range []string{"max_requests: 2", "idle_timeout: 50ms"} {
+	for _, limits := range []string{"max_requests: 2", "idle_timeout: 1s"} {
 		s := newService(t, answering(simple))
 		b := limitedH3(t, limits, oneUpstream(s.address()))
 		c := b.h3()
 		said := controlFrames(c)
-		c.get("/").answer()
 		if strings.HasPrefix(limits, "max") {
 			c.get("/").answer()
+			c.get("/").answer()
+		} else if err := c.get("/").read(); err != nil {
+			// On a crowded machine the connection may have been idle for long enough before.
+			if code, ok := errH3(err); !ok || code != uint64(codec.RequestRejected) {
+				t.Errorf("%s: %v", limits, err)
+			}
 		}
 		goaways := 0
 		for f := range said {

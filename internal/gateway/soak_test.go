@@ -67,6 +67,16 @@ func soakWith(t *testing.T, secure *tls.Config) {
 	s.over.Store(true)
 	s.wg.Wait()
 	s.settle()
+	s.judge()
+	s.g.end()
+	eventually(t, "the connections to the services to end", func() bool { return s.served.Load() == 0 })
+}
+
+// judge says what clients and services should not have seen.
+func (s *soak) judge() {
+	t := s.t
+	s.mu.Lock() // a service may still read what it will not answer
+	defer s.mu.Unlock()
 	for what, n := range s.wrong {
 		t.Errorf("%d times: %s", n, what)
 	}
@@ -79,8 +89,6 @@ func soakWith(t *testing.T, secure *tls.Config) {
 		t.Errorf("only %d answers came through whole: the soak has tested little", s.whole)
 	}
 	t.Logf("%d exchanges, %d of them answered whole to good clients, %d POSTs", s.g.snapshot().Requests, s.whole, len(s.posted))
-	s.g.end()
-	eventually(t, "the connections to the services to end", func() bool { return s.served.Load() == 0 })
 }
 
 // last waits until the soak has lasted its time and has tested something.
