@@ -323,10 +323,7 @@ func TestRequestsOfACongestedClientWait(t *testing.T) {
 		requests += frame
 	}
 	s.say(requests)
-	memory := 0
-	for class, n := range s.loop.BuffersOut() {
-		memory += n * reactor.Sizes[class]
-	}
+	memory := s.memory()
 	if most := reactor.HighWater + 3*reactor.ScratchSize; memory < reactor.HighWater || memory > most {
 		t.Errorf("buffers of %d bytes are in use, want %d to %d", memory, reactor.HighWater, most)
 	}

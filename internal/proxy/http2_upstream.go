@@ -222,10 +222,10 @@ func (h *http2Upstream) settled(first bool) {
 		f := r.flow
 		switch {
 		case f == nil: // given up meanwhile, by what happened to one before
-		case i < h.most && !h.dead && !h.leaving:
+		case i < h.most && !h.dead && !h.leaving && !h.backlogged():
 			h.w.loop.StopTimer(&f.timer)
 			h.begin(r)
-		default: // more than it takes: another connection serves them
+		default: // more than it takes, or reads: another connection serves them
 			f.stage = stagePolicies
 			f.dropUpstream()
 			f.connect()

@@ -9,6 +9,7 @@ import (
 
 	"plimsoll/internal/hpack"
 	"plimsoll/internal/http2"
+	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
 
@@ -98,5 +99,27 @@ func TestFramesOfAHeldBodyAreOneWriteEach(t *testing.T) {
 	b.turn()
 	if n := target.sends - before; n < length>>14 || n > length>>14+2 {
 		t.Errorf("%d writes for a body of %d bytes, want one a record", n, length)
+	}
+}
+
+// However many requests wait for a connection that has just begun, a target that takes nothing has a
+// bounded part of them queued. The others go elsewhere.
+func TestRequestsThatWaitForSettingsAreNotQueuedBeyondTheBound(t *testing.T) {
+	b := framedTarget(newBed(t, nil), 0)
+	request := "GET / HTTP/1.1\r\nHost: a\r\nX-Large: " + strings.Repeat("x", 15_000) + "\r\n\r\n"
+	for range 90 {
+		b.client(saying(silence, request))
+	}
+	target := b.asked()
+	target.stuck = true
+	target.in = saying(silence, string(http2.AppendSettings(nil)))
+	before := b.memory()
+	b.tell(target)
+	b.turn()
+	if n := b.memory() - before; n < reactor.HighWater || n > reactor.HighWater+3*reactor.ScratchSize {
+		t.Errorf("%d bytes are queued, want about %d", n, reactor.HighWater)
+	}
+	if len(b.dialed) < 2 {
+		t.Error("no other connection was dialed for the rest")
 	}
 }

@@ -278,6 +278,14 @@ func (b *bed) clientFrom(address string, in func([]byte) (int, syscall.Errno)) *
 // turn is one turn of the loop.
 func (b *bed) turn() { b.loop.Step(0) }
 
+// memory is how many bytes the buffers have that are in use.
+func (b *bed) memory() (bytes int) {
+	for class, n := range b.loop.BuffersOut() {
+		bytes += n * reactor.Sizes[class]
+	}
+	return bytes
+}
+
 // asked has the loop read a client's first request, connect to the target and send the request
 // there.
 func (b *bed) asked() (target *sock) {

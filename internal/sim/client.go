@@ -118,7 +118,7 @@ type client struct {
 	connected bool  // and the gateway's kernel has answered
 	done      bool  // it has gone
 	moved     int64 // when anything last moved
-	idled     int64 // how long nothing had moved when the oldest of asked began, while nothing was asked
+	idled     int64 // how long the gateway had waited for the oldest of asked, when that began
 }
 
 func newClient(w *world, plan ClientPlan) *client {
@@ -240,6 +240,15 @@ func (c *client) next(n int) int {
 	return c.requests[n].to
 }
 
+// settled is when the connection became idle for the gateway, which does not see how slowly a client
+// reads what its kernel has taken.
+func (c *client) settled() int64 {
+	if sent := c.PeerSent(); sent > 0 {
+		return min(sent, c.moved)
+	}
+	return c.moved
+}
+
 // send sends the next piece.
 func (c *client) send() {
 	if c.done || c.stuck {
@@ -254,7 +263,7 @@ func (c *client) send() {
 	}
 	if piece > 0 {
 		if len(c.asked) == 0 {
-			c.idled = c.w.kernel.Clock() - c.moved
+			c.idled = c.w.kernel.Clock() - c.settled()
 		}
 		c.Write(c.out[c.sent : c.sent+piece])
 		c.progress()

@@ -31,6 +31,7 @@ type line interface {
 	Close()
 	Reset()
 	GivenUp() bool
+	PeerSent() int64
 }
 
 // secure is TLS over an end of a connection. Its handshake and its reading run on a goroutine,

@@ -34,6 +34,7 @@ type Endpoint struct {
 	flying          bool  // something of out, or the end, is on its way
 	flights         int   // that were ever begun
 	lands           int64 // when what was last on its way arrives
+	sentAt          int64 // when it was last given something to send
 
 	connecting bool
 	finished   bool          // it may send no more
@@ -337,6 +338,7 @@ func (e *Endpoint) send(p []byte, whole bool) (int, syscall.Errno) {
 	if !whole && n > 1 && chance(e.rng, e.k.Profile.ShortWrite) {
 		n = 1 + e.rng.IntN(n)
 	}
+	e.sentAt = e.k.Clock()
 	if e.unix {
 		e.peer.in = join(e.peer.in, p[:n:n], whole)
 		e.peer.messages.add(n)
@@ -491,6 +493,17 @@ func (e *Endpoint) Read(most int) []byte {
 		e.consume(n)
 	}
 	return p
+}
+
+// PeerSent is when the other side last sent something, however much of it is still on its way; 0 for
+// never.
+func (e *Endpoint) PeerSent() int64 {
+	e.k.mu.Lock()
+	defer e.k.mu.Unlock()
+	if e.peer == nil {
+		return 0
+	}
+	return e.peer.sentAt
 }
 
 // Waiting is how many bytes have arrived and not been read.
