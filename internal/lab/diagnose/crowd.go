@@ -25,7 +25,11 @@ const (
 
 // look is where the target's threads stand at one moment: how many by place, as measure.ThreadsAt
 // names it.
-type look map[string]float64
+type look struct {
+	at      map[string]float64
+	goodput float64 // of its step, requests a second
+	inside  float64 // requests under way in its step, on average
+}
 
 // looks are those of all steps, by load. One step has few of them, and a crowd comes and goes, so
 // that those of one step alone would say little.
@@ -49,14 +53,15 @@ func (e *Evidence) looks() *[loads][]look {
 		if load == loads {
 			continue
 		}
+		m := &Moment{Step: s}
 		for j := range s.Samples {
-			seen := look{}
+			seen := look{map[string]float64{}, m.Goodput(), m.inFlight()}
 			for name, n := range s.Samples[j].Values {
 				if at, is := strings.CutPrefix(name, measure.ThreadsAt); is {
-					seen[at] = n
+					seen.at[at] = n
 				}
 			}
-			if len(seen) > 0 && s.Judged(s.Samples[j].At) {
+			if len(seen.at) > 0 && s.Judged(s.Samples[j].At) {
 				e.looked[load] = append(e.looked[load], seen)
 			}
 		}
@@ -68,7 +73,7 @@ func (e *Evidence) looks() *[loads][]look {
 func mean(of []look, place string) float64 {
 	sum := 0.0
 	for _, l := range of {
-		sum += l[place]
+		sum += l.at[place]
 	}
 	return sum / max(float64(len(of)), 1)
 }
@@ -142,12 +147,12 @@ func (e *Evidence) holder(c *crowd) {
 	calls, candidates := map[*meaning]string{}, map[string]*meaning{}
 	for _, load := range []int{nearLine, beyondLine} {
 		for _, l := range e.looks()[load] {
-			if l[place] < 2 {
+			if l.at[place] < 2 {
 				continue
 			}
 			at++
 			there := map[*meaning]bool{}
-			for name, n := range l {
+			for name, n := range l.at {
 				m, known := candidates[name]
 				if !known {
 					m = e.mayHold(name, c)

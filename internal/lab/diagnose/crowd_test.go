@@ -61,6 +61,13 @@ func TestTheCrowdThatGrowsWithTheLoadIsTheQueueAndNotWhatItsHolderAsks(t *testin
 			slices.Concat(standingIn(answer, "1", "9", "40"), standingIn(futex, "30", "22", "4"),
 				[]string{asks64}), "slow-dependency", nil,
 		},
+		"few ask at a time, and are answered as quickly as ever": {
+			slices.Concat(standingIn(answer, "2", "5", "5"), []string{asks64}),
+			"concurrency-limited", []string{"as quickly as ever", "so many wait for"},
+		},
+		"few ask at a time, and are answered later": {
+			slices.Concat(standingIn(answer, "1", "5", "5"), []string{asks64}), "slow-dependency", nil,
+		},
 	} {
 		lines := slices.Concat(c.lines, []string{"at-line service 20ms"}, stuck)
 		d := runsOn(t, measure.RuntimeCPython, lines...)

@@ -38,7 +38,7 @@ func (e *Evidence) crowdsWithin() bool {
 		return doing[stateElse] > doing[stateOutside] && !e.helped()
 	}
 	if c := e.crowd(); c != nil {
-		return !c.means().waitsThere()
+		return !c.means().waitsThere() || e.fewAsk() != nil
 	}
 	return !e.goesOut(e.places().n)
 }
@@ -65,7 +65,10 @@ func (e *Evidence) resort(p *places) *Finding {
 	if _, behind := e.saturatedBehind(); behind {
 		return nil
 	}
-	c := e.crowd()
+	c, few := e.crowd(), (*asking)(nil)
+	if c != nil && c.means().waitsThere() {
+		few = e.fewAsk()
+	}
 	f := &Finding{
 		Claim: fmt.Sprintf("About %s at once, each for %s, and the others stand in line though the "+
 			"processors have room", inside(p.n), span(p.n/p.reached)),
@@ -74,7 +77,12 @@ func (e *Evidence) resort(p *places) *Finding {
 		Evidence:   e.concurrencyFacts(p),
 		Gain:       e.gain(cure{}),
 	}
-	if c != nil {
+	switch {
+	case few != nil:
+		f.Claim += e.askWords(few)
+		f.Confidence = .7
+		f.Evidence = append(f.Evidence, few.facts()...)
+	case c != nil:
 		f.Claim += ": " + c.words()
 		f.Confidence = .6
 		f.Evidence = append(f.Evidence, c.facts()...)
@@ -85,7 +93,7 @@ func (e *Evidence) resort(p *places) *Finding {
 				f.Advice = append(f.Advice, look)
 			}
 		}
-	} else {
+	default:
 		f.Claim += "; where they stand cannot be seen from outside" + e.suspects()
 	}
 	f.Evidence = append(f.Evidence, e.askedFacts()...)

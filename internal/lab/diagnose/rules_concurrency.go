@@ -84,7 +84,7 @@ func (e *Evidence) places() *places {
 		p.queue = e.inLine(e.AtLine)
 	}
 	p.to, p.toThere = e.narrow(little)
-	s := e.station()
+	s, few := e.station(), e.fewAsk()
 	p.n = max(math.Round(little), 1)
 	switch {
 	case p.queue != nil && p.queue.inside >= 1 &&
@@ -97,6 +97,8 @@ func (e *Evidence) places() *places {
 		}
 	case p.to != "":
 		p.n = p.toThere
+	case few != nil && near(few.n(), little, 1.6):
+		p.n = few.n()
 	case s != nil && near(float64(s.Workers), little, 1.6):
 		p.n = float64(s.Workers)
 		p.fitted = near(p.n, little, 1.25) && e.computing() < mostlyComputing

@@ -184,7 +184,7 @@ func (e *Evidence) stands() (all []stand) {
 	looks := e.looks()
 	for _, load := range []int{nearLine, beyondLine} {
 		for _, l := range looks[load] {
-			for place := range l {
+			for place := range l.at {
 				places[place] = true
 			}
 		}
