@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
 )
 
 // gang is the threads of one name that collect garbage and do hardly anything else.
@@ -163,4 +164,70 @@ func (e *Evidence) roomier(share float64) float64 {
 		times = max(heapShare*memory/max(e.AtLine.Mean(measure.TargetRSS), 1), 1)
 	}
 	return min(share*(1-1/times), share-collectorFair)
+}
+
+const (
+	// byCall is how many times as often as the heap needs it there are collections, at least, where a
+	// service asks for them; oftenest is how many a second it has to be besides.
+	byCall   = 3
+	oftenest = 1
+)
+
+// collectsByCall is the finding that a service of Go has the collector run itself: there are far more
+// collections than what is allocated fills the room that the heap has. Nil where that is not so, or
+// not known.
+func (e *Evidence) collectsByCall(share float64) *Finding {
+	cycles := e.AtLine.PerSecond(measure.GoGCCycles)
+	allocated := e.AtLine.PerSecond(measure.GoAllocatedBytes)
+	room := e.AtLine.Mean(measure.GoHeapGoal) - e.AtLine.Mean(measure.GoHeapLive)
+	if allocated <= 0 || room <= 0 || cycles < oftenest || cycles < byCall*allocated/room {
+		return nil
+	}
+	due := allocated / room
+	f := &Finding{
+		Claim: fmt.Sprintf("The service has the garbage collector run itself, which takes %s of the "+
+			"processor time: %s times a second where the heap needs %s", percent(share),
+			number(cycles), number(due)),
+		Rank:       Cost,
+		Confidence: .9,
+		Evidence: []Fact{
+			{What: "garbage collection, at the line", Value: percent(share) + " of the processor time"},
+			{What: "collections, at half of the line and at it", Value: perSecond(
+				e.Half.PerSecond(measure.GoGCCycles)) + ", " + perSecond(cycles)},
+			{
+				What: "collections that the heap needs: what is allocated in a second, and the room " +
+					"until the next collection",
+				Value: perSecond(due) + ": " + size(allocated) + ", " + size(room),
+			},
+		},
+		Advice: []Action{{
+			Text: "take the call out of the path of requests: the collector runs by itself when the " +
+				"heap has grown, and debug.SetMemoryLimit bounds the heap where that is what it is for",
+			Command: `grep -rnE 'runtime\.GC\(|FreeOSMemory|SetGCPercent' --include='*.go' .`,
+		}},
+		saves: &cure{saves: share * (1 - due/cycles)},
+	}
+	if p := e.Over.Profile(kindGoroutine); p != nil { // those that wait for it
+		f.Where = p.Top(profile.Goroutine, callsCollector, placesTold)
+	}
+	if p := e.AtLine.Profile(kindCPU); p != nil && len(f.Where) == 0 {
+		f.Where = p.Top(profile.CPU, callsCollector, placesTold)
+	}
+	if len(f.Where) > 0 {
+		f.Claim += ", in " + f.Where[0].Function
+	}
+	return f
+}
+
+// collectorCalls are the functions by which a service of Go has the collector run.
+var collectorCalls = []string{"runtime.GC", "runtime/debug.FreeOSMemory", "runtime/debug.SetGCPercent"}
+
+// callsCollector is the place of a stack that has the collector run.
+func callsCollector(stack []profile.Frame) (at profile.Frame, ok bool) {
+	if !slices.ContainsFunc(stack, func(f profile.Frame) bool {
+		return slices.Contains(collectorCalls, f.Function)
+	}) {
+		return at, false
+	}
+	return profile.FirstUser(stack)
 }

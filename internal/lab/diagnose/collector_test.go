@@ -119,3 +119,23 @@ func TestACollectorInAProfileIsAdvisedInItsRuntimesWords(t *testing.T) {
 		t.Errorf("found %v: %+v", names(d), f)
 	}
 }
+
+func TestACollectorThatAServiceCallsIsNotBlamedOnItsGarbage(t *testing.T) {
+	calls := []string{
+		"all go.allocated_bytes += 6000000", "all go.heap.live_bytes = 20000000",
+		"all go.heap.goal_bytes = 40000000",
+		"at-line profile cpu cpu 300000000 runtime.gcDrain < runtime.gcBgMarkWorker",
+		"at-line profile cpu cpu 700000000 main.work < main.handle < net/http.(*conn).serve",
+		"over profile goroutine goroutines 9 runtime.gopark < runtime.GC < main.tidy < main.handle",
+		"at-line target.cpu.seconds += 1", "half target.cpu.seconds += .5",
+	}
+	f := runsOn(t, measure.RuntimeGo, append(calls, "all go.gc.cycles += 100")...).found("gc-heavy")
+	if f == nil || !f.says("main.tidy") || !f.says("runtime") || f.says("GOGC=") {
+		t.Errorf("%+v", f)
+	}
+	// As often as the heap is full is what garbage costs.
+	f = runsOn(t, measure.RuntimeGo, append(calls, "all go.gc.cycles += .3")...).found("gc-heavy")
+	if f == nil || f.says("main.tidy") || !f.says("GOGC=") {
+		t.Errorf("%+v", f)
+	}
+}

@@ -373,6 +373,9 @@ func judgeCollector(e *Evidence) *Finding {
 	if share <= collectorMuch {
 		return nil
 	}
+	if f := e.collectsByCall(share); f != nil {
+		return f
+	}
 	now, limited := e.gogc()
 	want := e.wanted(now, share)
 	saved := 0.0
