@@ -56,6 +56,16 @@ func (e *Evidence) waste(at profile.Place) string {
 	return ""
 }
 
+// instead is what to do about a kind of waste, beside what helps against any.
+func instead(waste string) []Action {
+	for _, w := range wastes {
+		if w.what == waste && w.instead != "" {
+			return []Action{{Text: w.instead}}
+		}
+	}
+	return nil
+}
+
 // depth is how often a function stands in a stack one call after the other.
 func depth(stack []profile.Frame, function string) (most int) {
 	n := 0

@@ -173,7 +173,8 @@ func judgeHotFunction(e *Evidence) *Finding {
 					placeIn(classOwn))),
 			},
 		},
-		Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
+		Advice: append(instead(e.waste(at)),
+			Action{Text: "see which of its lines", Command: e.listOf(at.Function)}),
 		saves: &cure{
 			saves: at.Share +
 				e.Classes[classCollector]*

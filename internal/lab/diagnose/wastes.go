@@ -14,6 +14,11 @@ type waste struct {
 	what      string
 	functions []string // as fits has them
 	files     []string // the last two parts of the path of a file of the library
+	// begins is how names of functions begin that stand in its stacks, and searches the names of C
+	// functions that stand at the end of them, without what C libraries put around these for the
+	// kind of processor: "rawmemchr" for "__rawmemchr_evex".
+	begins, searches []string
+	instead          string // what to do, where there is more to say than for any waste
 }
 
 var wastes = []waste{
@@ -87,6 +92,29 @@ var wastes = []waste{
 		},
 	},
 	{what: "slices that grow piece by piece", functions: []string{"runtime.growslice"}},
+	{
+		// Engines that can take a time which grows with the square of a text, or faster.
+		what: "regular expressions that try again and again what does not match",
+		begins: []string{
+			"RegExp:", "Builtins_RegExp", "java.util.regex.", "System.Text.RegularExpressions.",
+			"pcre2_match", "pcre2_jit_match", "pcre_exec", "sre_ucs", "sre_search", "onig_search",
+			"onig_match",
+		},
+		instead: "leave an expression one way to match: no star inside of a star, no two of them that " +
+			"fit the same beside each other, an anchor at its beginning; or use an engine that takes a " +
+			"linear time (RE2, Rust's regex), and bound the length of what is matched",
+	},
+	{
+		what: "texts that are looked through again and again for their end or a place in them " +
+			"(strlen, memchr, strstr; sscanf and strcat look for the end at each call)",
+		searches: []string{
+			"rawmemchr", "memchr", "strlen", "strnlen", "strchr", "strchrnul", "strstr", "strcasestr",
+			"memmem", "wcslen", "strpbrk", "strspn", "strcspn",
+		},
+		instead: "keep the length of a text, or where it was read to, and go on from there: strtoul and " +
+			"strtod in the place of sscanf, stpcpy or a pointer to the end in the place of strcat, and no " +
+			"strlen in the condition of a loop",
+	},
 }
 
 // in says that the waste is under way in a stack.
@@ -94,6 +122,14 @@ func (w *waste) in(stack []profile.Frame) bool {
 	return slices.ContainsFunc(stack, func(f profile.Frame) bool {
 		does := func(n string) bool { return fits(f.Function, n) }
 		stands := func(n string) bool { return strings.HasSuffix("/"+f.File, "/"+n) }
-		return slices.ContainsFunc(w.functions, does) || slices.ContainsFunc(w.files, stands)
-	})
+		begins := func(n string) bool { return strings.HasPrefix(f.Function, n) }
+		return slices.ContainsFunc(w.functions, does) || slices.ContainsFunc(w.files, stands) ||
+			slices.ContainsFunc(w.begins, begins)
+	}) || len(stack) > 0 && slices.Contains(w.searches, plainName(stack[0].Function))
+}
+
+// plainName is a C function's name without the underscores before it and the kind of processor behind.
+func plainName(function string) string {
+	name, _, _ := strings.Cut(strings.TrimLeft(function, "_"), "_")
+	return name
 }

@@ -41,3 +41,6 @@ const (
 	MaxProfile = maxProfile
 	RefusedFor = refusedFor
 )
+
+// Quick sets how long a profile of goroutines may take for it to be taken again.
+func (p *Profiler) Quick(most time.Duration) { p.quick = most }

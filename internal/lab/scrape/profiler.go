@@ -1,6 +1,7 @@
 package scrape
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,8 +17,9 @@ import (
 // Kind is a kind of profile, as its files are named.
 type Kind string
 
-// The kinds. CPU, Allocs, Mutex and Block are of the time that was asked for; Goroutine and Heap
-// are of one moment, after three quarters of it.
+// The kinds. CPU, Allocs, Mutex and Block are of the time that was asked for; Heap is of one moment,
+// after three quarters of it. Goroutine is of one of several moments: the one with the middle number
+// of goroutines, since a queue comes and goes.
 const (
 	CPU       Kind = "cpu"
 	Allocs    Kind = "allocs"
@@ -46,7 +48,16 @@ const (
 	maxProfile = 32 << 20
 	// making is how much longer than the profile itself its making may take.
 	making = 5 * time.Second
+	// quick is how long a profile of goroutines may take for it to be taken more than once: the
+	// service stands still for some of it.
+	quick = 50 * time.Millisecond
 )
+
+// moments are the parts of the time after which goroutines are looked at, and moment the one after
+// which other things are that have no duration.
+var moments = []time.Duration{25, 40, 55, 70, 85}
+
+const moment = 75 // percent, as moments are
 
 // Profiler takes profiles of a Go service by its net/http/pprof. It may be used by any goroutine,
 // one at a time.
@@ -54,6 +65,7 @@ type Profiler struct {
 	url, shown string
 	client     http.Client
 	making     time.Duration
+	quick      time.Duration
 }
 
 // NewProfiler makes one for a service's base URL, such as http://127.0.0.1:6060, or that of its
@@ -65,6 +77,7 @@ func NewProfiler(url string) *Profiler {
 		url:    base,
 		shown:  shown(base),
 		making: making,
+		quick:  quick,
 		client: http.Client{
 			CheckRedirect: stay,
 			Transport: &http.Transport{
@@ -87,7 +100,8 @@ func NewProfiler(url string) *Profiler {
 //
 // It costs the service what profiling does: some percent of a processor for the processor's
 // profile, and for the others the work of writing them, twice for those that are differences. A
-// goroutine profile stops the service for as long as it takes to count its goroutines.
+// goroutine profile stops the service for as long as it takes to count its goroutines, up to five
+// times.
 func (p *Profiler) Take(
 	ctx context.Context, kinds []Kind, length time.Duration,
 ) (map[string][]byte, []error) {
@@ -128,19 +142,65 @@ func (p *Profiler) Take(
 
 // take fetches one profile.
 func (p *Profiler) take(ctx context.Context, kind Kind, length time.Duration) ([]byte, error) {
-	url := p.url + "/" + kind.path()
-	if slices.Contains(lasting, kind) {
-		url += fmt.Sprintf("?seconds=%d", max(int(length/time.Second), 1))
-	} else {
-		wait := time.NewTimer(length * 3 / 4)
-		defer wait.Stop()
-		select {
-		case <-wait.C:
-		case <-ctx.Done():
-			return nil, cause(ctx, p.shown, ctx.Err())
+	switch {
+	case slices.Contains(lasting, kind):
+		return p.fetch(ctx, fmt.Sprintf("%s?seconds=%d", kind.path(),
+			max(int(length/time.Second), 1)))
+	case kind == Goroutine:
+		return p.middle(ctx, kind, length)
+	}
+	if err := p.wait(ctx, time.Now(), length*moment/100); err != nil {
+		return nil, err
+	}
+	return p.fetch(ctx, kind.path())
+}
+
+// middle fetches a profile at several moments, and returns the one with the middle number of what it
+// counts.
+func (p *Profiler) middle(ctx context.Context, kind Kind, length time.Duration) ([]byte, error) {
+	type look struct {
+		content []byte
+		n       float64
+	}
+	var looks []look
+	began := time.Now()
+	for _, at := range moments {
+		if err := p.wait(ctx, began, length*at/100); err != nil {
+			return nil, err
+		}
+		asked := time.Now()
+		content, err := p.fetch(ctx, kind.path())
+		if err != nil {
+			return nil, err
+		}
+		slow := time.Since(asked) > p.quick
+		l := look{content: content}
+		if of, err := profile.Parse(content); err == nil {
+			l.n = of.Total(profile.Goroutine)
+		}
+		if looks = append(looks, l); slow {
+			break
 		}
 	}
-	content, _, err := fetch(ctx, &p.client, url, p.shown, maxProfile)
+	slices.SortStableFunc(looks, func(a, b look) int { return cmp.Compare(a.n, b.n) })
+	return looks[len(looks)/2].content, nil
+}
+
+// wait waits until so long after a time.
+func (p *Profiler) wait(ctx context.Context, since time.Time, length time.Duration) error {
+	timer := time.NewTimer(time.Until(since.Add(length)))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return cause(ctx, p.shown, ctx.Err())
+	}
+}
+
+// fetch fetches what is at a path under /debug/pprof.
+func (p *Profiler) fetch(ctx context.Context, path string) ([]byte, error) {
+	content, _, err := fetch(ctx, &p.client, p.url+"/"+path, p.shown, maxProfile)
 	var refused *refusal
 	if errors.As(err, &refused) && refused.status == http.StatusInternalServerError &&
 		strings.Contains(refused.words, "already in use") {

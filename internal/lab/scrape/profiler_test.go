@@ -90,6 +90,13 @@ func TestAllKindsOfProfileAreTakenAtTheSameTime(t *testing.T) {
 		}
 	}
 	slices.Sort(asked)
+	// Goroutines are looked at several times, where that is quick.
+	looks := len(slices.DeleteFunc(slices.Clone(asked), func(uri string) bool {
+		return uri != "/debug/pprof/goroutine"
+	}))
+	if asked = slices.Compact(asked); looks > 5 {
+		t.Errorf("goroutines were looked at %d times", looks)
+	}
 	want := []string{
 		"/debug/pprof/allocs?seconds=1", "/debug/pprof/block?seconds=1", "/debug/pprof/goroutine",
 		"/debug/pprof/heap",
@@ -97,6 +104,38 @@ func TestAllKindsOfProfileAreTakenAtTheSameTime(t *testing.T) {
 	}
 	if !slices.Equal(asked, want) {
 		t.Errorf("asked for %q", asked)
+	}
+}
+
+func TestOfSeveralLooksAtGoroutinesTheMiddleOneIsKept(t *testing.T) {
+	nothingStays(t)
+	var asked int
+	url := served(t, func(w http.ResponseWriter, r *http.Request) {
+		// Most looks find some 50 that wait, one nobody, and one far more.
+		n := []int{0, 50, 500, 51, 52}[asked%5]
+		asked++
+		gate := make(chan struct{})
+		var waiting sync.WaitGroup
+		var there sync.WaitGroup
+		for range n {
+			there.Add(1)
+			waiting.Go(func() { there.Done(); <-gate })
+		}
+		there.Wait()
+		rpprof.Lookup("goroutine").WriteTo(w, 0)
+		close(gate)
+		waiting.Wait()
+	})
+	p := scrape.NewProfiler(url)
+	p.Making(time.Minute)
+	p.Quick(time.Minute)
+	taken, errs := p.Take(t.Context(), []scrape.Kind{scrape.Goroutine}, time.Second)
+	of, err := profile.Parse(taken["goroutine"])
+	if err != nil || len(errs) > 0 || asked != 5 {
+		t.Fatal(err, errs, asked)
+	}
+	if n := of.Total(profile.Goroutine); n < 51 || n > 150 {
+		t.Errorf("%v goroutines in the profile that is kept", n)
 	}
 }
 
