@@ -185,8 +185,8 @@ func (e *Evidence) collectsByCall(share float64) *Finding {
 	}
 	due := allocated / room
 	f := &Finding{
-		Claim: fmt.Sprintf("The service has the garbage collector run itself, which takes %s of the "+
-			"processor time: %s times a second where the heap needs %s", percent(share),
+		Claim: fmt.Sprintf("The service has the garbage collector run itself (runtime.GC), which "+
+			"takes %s of the processor time: %s times a second where the heap needs %s", percent(share),
 			number(cycles), number(due)),
 		Rank:       Cost,
 		Confidence: .9,

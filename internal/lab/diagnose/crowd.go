@@ -115,8 +115,7 @@ func (e *Evidence) crowd() *crowd {
 		}
 		idle := m.kind == kindOf(measure.TargetWaitingEvents) ||
 			m.kind == kindOf(measure.TargetWaitingAccept)
-		clients := m.waitsThere() && outgoing.count > 0 && outgoing.most < grown
-		if idle || clients || best != nil && grown <= best.grown {
+		if idle || m.waitsThere() && readsClients(outgoing, grown) || best != nil && grown <= best.grown {
 			continue
 		}
 		best = &crowd{stand: s, grown: grown}
@@ -125,6 +124,24 @@ func (e *Evidence) crowd() *crowd {
 		e.holder(best)
 	}
 	return best
+}
+
+// readsClients says that so many threads which wait for another to send cannot all wait for what the
+// service asks, as it has fewer connections to that.
+func readsClients(outgoing gauge, threads float64) bool {
+	return outgoing.count > 0 && outgoing.most < threads
+}
+
+// keepers are the threads that wait for clients, the most in one place: for the next request on a
+// connection that is kept, or for the rest of one. Nil where none are seen to become more.
+func (e *Evidence) keepers() *stand {
+	outgoing := e.fromTheLineOn(measure.TargetOutgoingEstablished)
+	for _, s := range e.stands() {
+		if s.means().waitsThere() && readsClients(outgoing, max(s.atLine, s.over)-s.half) {
+			return &s
+		}
+	}
+	return nil
 }
 
 const (

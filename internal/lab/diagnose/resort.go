@@ -26,6 +26,43 @@ func (e *Evidence) queues() bool {
 		e.Over.Goodput() <= stillGrows*e.AtLine.Goodput()
 }
 
+// leastFull is the share of one place that lone requests take at least, at the highest goodput, where
+// requests stand in line for it. Less is a tail: some requests wait, and for something else.
+const leastFull = .3
+
+// keptFor is the finding that threads are held by clients which send nothing: then requests on other
+// connections wait for a thread, however little there is to do.
+func (e *Evidence) keptFor(p *places) *Finding {
+	s := e.keepers()
+	if s == nil {
+		return nil
+	}
+	threads := max(s.atLine, s.over)
+	f := &Finding{
+		Claim: fmt.Sprintf("Requests wait for a thread though the processors have room: %s threads %q "+
+			"wait for their clients, for the next request on a connection that is kept", number(threads),
+			s.thread),
+		Rank:       Binding,
+		Confidence: .6,
+		Evidence:   e.concurrencyFacts(p),
+		Gain:       e.gain(cure{}),
+		Advice: []Action{{
+			Text: "let connections that wait for a request hold no thread: close them after each " +
+				"response, or put a proxy in front that keeps them and has few of its own to the " +
+				"service; or have as many threads as clients keep connections",
+		}},
+	}
+	if e.Run.Manifest.Machine.TargetRuntime == measure.RuntimeRuby {
+		f.Advice = append(f.Advice, Action{
+			Text: "Puma up to version 6 keeps a thread on a connection for 0.2 s after each response: " +
+				"have it close them, or a later version",
+			Command: "enable_keep_alives false   # in puma.rb, since 6.5; before: " +
+				"queue_requests false",
+		})
+	}
+	return f
+}
+
 // room says that requests do not wait for processors.
 func (e *Evidence) room() bool { return len(e.Reserves) > 0 && !e.waitedFor() }
 
@@ -64,6 +101,9 @@ func (e *Evidence) resort(p *places) *Finding {
 	}
 	if _, behind := e.saturatedBehind(); behind {
 		return nil
+	}
+	if p.reached*p.alone < leastFull {
+		return e.keptFor(p)
 	}
 	c, few := e.crowd(), (*asking)(nil)
 	if c != nil && c.means().waitsThere() {
