@@ -41,10 +41,11 @@ func (a *answer) judge() error {
 }
 
 // holdsUp says that the client takes its time, and that so few requests go to a target, or an
-// upstream, at once that others may get its place.
+// upstream, at once that others may get its place: a full pool is shared between addresses.
 func (c *client) holdsUp() bool {
+	g := &c.w.scenario.Gateway
 	slow := c.plan.Pause > 0 || c.plan.ReadRate > 0 || c.plan.ReadWait > 0 || c.http2 != nil
-	return slow && c.w.scenario.Gateway.Slots+c.w.scenario.Gateway.Places > 0
+	return slow && (g.Slots+g.Places > 0 || g.MaxConnections < len(c.w.scenario.Clients))
 }
 
 // answeredWith checks the fields of an answer that the gateway itself has set.

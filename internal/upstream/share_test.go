@@ -41,6 +41,43 @@ func TestASharedConnectionServesItsLoopPastOnesThatCannotUseIt(t *testing.T) {
 	}
 }
 
+// A slot that becomes free at a target is of no use to the loop whose request is first, where that has
+// a connection to another target only. Those of another loop that came soon after it are served.
+func TestASlotThatTheFirstLoopCannotUseGoesToTheNext(t *testing.T) {
+	w := newWorld(t, 3)
+	o := DefaultOptions(addresses(2)...)
+	o.MaxConnections = 2
+	o.Concurrency = &concurrency.Options{Initial: 1, Min: 1, Max: 1}
+	u := w.upstream(o)
+	at := func(loop, target int) *Member {
+		l := u.Local(loop)
+		mustPick(t, l, w.now, 0)
+		return l.members[target]
+	}
+	// Both other loops have a connection to the first target, and a request of the last one its slot.
+	near := open(t, w, at(1, 0))
+	at(1, 0).Share(near)
+	at(1, 0).Free(w.now)
+	at(2, 0).Share(open(t, w, at(2, 0)))
+	// The slot of the second target is in use, and there is a connection of the first loop to it.
+	at(0, 1).Share(open(t, w, at(0, 1)))
+
+	first, next := newWaiting(), newWaiting()
+	u.Local(0).Wait(&first.Waiter, w.now)
+	w.settle()
+	w.now += fairnessGap / 2
+	u.Local(1).Wait(&next.Waiter, w.now)
+	w.settle()
+	if first.ready+next.ready > 0 {
+		t.Fatal("there was a slot for somebody")
+	}
+	at(2, 0).Free(w.now)
+	if w.settle(); next.ready != 1 || next.conn != Conn(near) || first.ready != 0 {
+		t.Errorf("served %d of the loop with a connection, %d of the first, want 1 and 0", next.ready,
+			first.ready)
+	}
+}
+
 // sharing is loops whose connections carry several requests at once.
 type sharing struct {
 	*world

@@ -29,8 +29,8 @@ import (
 //     requests: nobody else could use what is free.
 //   - Something to be moved is left in the target's spare list (or is closed, which leaves the
 //     permission to open another), and the loop whose request is to be served first is woken. A woken
-//     loop that has served all its requests wakes the next. Each loop has at most one wake-up
-//     posted.
+//     loop that has served all its requests wakes the next, and so does one that finds nothing of use.
+//     Each loop has at most one wake-up posted.
 //   - Idle connections on other loops hold places too: a loop that begins to wait asks loops that
 //     may have some to give them up.
 //   - Newcomers that would take from under those who wait are refused by Pool.Open and wait as well.
@@ -260,9 +260,12 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	if invariant.On && l.waiters.n > l.u.options.MaxPending {
 		panic("upstream: more requests wait than may")
 	}
+	before := l.own.rank.Load()
 	l.announce()
 	l.noteStuck()
-	if l.waiters.n == 1 && l.anyReady() {
+	// The first of this loop may use what is free and those behind it may not, be it that they are of a
+	// higher class than one of another loop.
+	if l.own.rank.Load() < before && l.anyReady() {
 		l.own.post(l)
 	}
 	for i := range l.u.queues.each {
@@ -279,8 +282,14 @@ func (w *Waiter) Remove() bool {
 	if w.local == nil {
 		return false
 	}
-	// If the loop was woken for this request, the wake-up will find nobody and pass the news on.
-	w.local.leave(w)
+	// If the loop was woken for this request, the wake-up will find nobody and pass the news on. If it
+	// was woken before, and had no use for what is free, those that this one kept back may have.
+	l := w.local
+	before := l.own.rank.Load()
+	l.leave(w)
+	if l.own.rank.Load() > before {
+		l.u.queues.wakeFirst(l.u, l.loop)
+	}
 	return true
 }
 
@@ -414,13 +423,13 @@ func (l *Local) grant(now int64, m *Member, c Conn) {
 	w.Owner.Ready(now, m, c)
 }
 
-// serve gives the waiting requests whatever there is at any member. A request that is served may
-// free something at once; that is found by another round here and not by recursion, however many do
-// so.
-func (l *Local) serve(now int64) {
+// serve gives the waiting requests whatever there is at any member, and says whether that was
+// anything. A request that is served may free something at once; that is found by another round here
+// and not by recursion, however many do so.
+func (l *Local) serve(now int64) (served bool) {
 	if l.serving {
 		l.again = true
-		return
+		return true
 	}
 	l.serving = true
 	for l.waiters.n > 0 {
@@ -428,6 +437,7 @@ func (l *Local) serve(now int64) {
 		m, c, ok := l.find(now)
 		if ok {
 			l.grant(now, m, c)
+			served = true
 		} else if !l.again {
 			break
 		}
@@ -437,6 +447,7 @@ func (l *Local) serve(now int64) {
 	if !l.first(true) {
 		l.handOver()
 	}
+	return served
 }
 
 // handOver leaves idle connections where requests that wait on other loops find them, and wakes the
@@ -471,79 +482,6 @@ func (l *Local) find(now int64) (*Member, Conn, bool) {
 		}
 	}
 	return nil, nil, false
-}
-
-// wake is posted to a loop when there may be something for its requests.
-func (l *Local) wake() {
-	l.own.wakePosted.Store(false)
-	l.unwoken = false
-	defer l.u.passOn()
-	if l.closed {
-		l.u.queues.wakeFirst(l.u, l.loop)
-		return
-	}
-	now := l.u.env.Now()
-	if l.u.version.Load() != l.seen {
-		l.refresh(now)
-	}
-	if l.why != None {
-		l.refuseAll(now, l.why)
-		return
-	}
-	l.serve(now)
-}
-
-// checkWakeUps panics when requests wait for what is free and no loop is about to be woken for it:
-// the sweep would serve them, late, and hide that a wake-up was lost.
-func (l *Local) checkWakeUps() {
-	if !invariant.Sequential || l.u.queues.waiting.Load() == 0 {
-		return
-	}
-	posted := l.own.wakePosted.Load()
-	if posted && l.unwoken {
-		panic("upstream: a wake-up was posted and never came")
-	}
-	l.unwoken = posted
-	for i := range l.u.queues.each {
-		posted = posted || l.u.queues.each[i].wakePosted.Load() || l.u.queues.each[i].yieldPosted.Load()
-	}
-	posted = posted || l.u.bound.wakePosted()
-	switch {
-	case posted:
-	case slices.ContainsFunc(l.usable, func(m *Member) bool { return l.mayServe(m) && m.ready() }):
-		panic("upstream: requests wait for a connection that is free, and no loop will be woken")
-	case l.u.queues.wanted(l.loop) > 0 && l.anyIdle():
-		panic("upstream: requests of another loop wait, and this one keeps a connection that is idle")
-	}
-}
-
-// anyIdle says whether a request of another loop could use an idle connection of this one.
-func (l *Local) anyIdle() bool {
-	for _, m := range l.usable {
-		if len(m.idle) > 0 && m.available() {
-			return true
-		}
-	}
-	return false
-}
-
-// yield is posted to a loop that may have idle connections, when another has requests that wait.
-func (l *Local) yield() {
-	l.own.yieldPosted.Store(false)
-	if l.closed {
-		return
-	}
-	if l.u.version.Load() != l.seen {
-		l.refresh(l.u.env.Now())
-	}
-	l.handOver()
-	idle := 0
-	for _, m := range l.members {
-		idle += len(m.idle)
-	}
-	if idle == 0 {
-		l.own.mayIdle.Store(false)
-	}
 }
 
 // expire refuses those that have waited too long, and all when no target is left that could serve

@@ -1,0 +1,106 @@
+package upstream
+
+import (
+	"slices"
+
+	"plimsoll/internal/invariant"
+)
+
+// What a loop does that is woken because another has made something free, or wants what is idle here.
+// See waiter.go.
+
+// wake is posted to a loop when there may be something for its requests.
+func (l *Local) wake() {
+	l.own.wakePosted.Store(false)
+	l.unwoken = false
+	defer l.u.passOn()
+	if l.closed {
+		l.u.queues.wakeFirst(l.u, l.loop)
+		return
+	}
+	now := l.u.env.Now()
+	if l.u.version.Load() != l.seen {
+		l.refresh(now)
+	}
+	if l.why != None {
+		l.refuseAll(now, l.why)
+		return
+	}
+	if !l.serve(now) && l.waiters.n > 0 {
+		l.passBy()
+	}
+}
+
+// checkWakeUps panics when requests wait for what is free and no loop is about to be woken for it:
+// the sweep would serve them, late, and hide that a wake-up was lost.
+func (l *Local) checkWakeUps() {
+	if !invariant.Sequential || l.u.queues.waiting.Load() == 0 {
+		return
+	}
+	posted := l.own.wakePosted.Load()
+	if posted && l.unwoken {
+		panic("upstream: a wake-up was posted and never came")
+	}
+	l.unwoken = posted
+	for i := range l.u.queues.each {
+		posted = posted || l.u.queues.each[i].wakePosted.Load() || l.u.queues.each[i].yieldPosted.Load()
+	}
+	posted = posted || l.u.bound.wakePosted()
+	switch {
+	case posted:
+	case slices.ContainsFunc(l.usable, func(m *Member) bool { return l.mayServe(m) && m.ready() }):
+		panic("upstream: requests wait for a connection that is free, and no loop will be woken")
+	case l.u.queues.wanted(l.loop) > 0 && l.anyIdle():
+		panic("upstream: requests of another loop wait, and this one keeps a connection that is idle")
+	}
+}
+
+// anyIdle says whether a request of another loop could use an idle connection of this one.
+func (l *Local) anyIdle() bool {
+	for _, m := range l.usable {
+		if len(m.idle) > 0 && m.available() {
+			return true
+		}
+	}
+	return false
+}
+
+// yield is posted to a loop that may have idle connections, when another has requests that wait.
+func (l *Local) yield() {
+	l.own.yieldPosted.Store(false)
+	if l.closed {
+		return
+	}
+	if l.u.version.Load() != l.seen {
+		l.refresh(l.u.env.Now())
+	}
+	l.handOver()
+	idle := 0
+	for _, m := range l.members {
+		idle += len(m.idle)
+	}
+	if idle == 0 {
+		l.own.mayIdle.Store(false)
+	}
+}
+
+// passBy wakes the next loop whose requests may be served as well as those of the first one, which
+// have waited about as long. What is free may be a slot of a target to which the one that was woken
+// has no connection, and others have. Each wakes only loops behind itself, and only such that hand
+// nothing over to one before them, so it comes to an end.
+func (l *Local) passBy() {
+	q := &l.u.queues
+	_, first := q.firstLoop(-1, true)
+	own := l.own.rank.Load()
+	next, rank := -1, int64(never)
+	for i := range q.each {
+		r := q.each[i].rank.Load()
+		behind := r > own || r == own && i > l.loop
+		if behind && r-fairnessGap <= first && r < rank {
+			next, rank = i, r
+		}
+	}
+	if next >= 0 {
+		q.each[next].post(l.u.locals[next])
+	}
+}
