@@ -113,13 +113,29 @@ func (h *http2Conn) write(p []byte) {
 	if c.state != clientHTTP2 || h.broken || len(p) == 0 {
 		return
 	}
-	if c.write(p) != nil {
+	if h.flushing {
+		c.conn.Cork()
+	}
+	h.wentOut(c.write(p) == nil)
+}
+
+// push implements http2Side.
+func (h *http2Conn) push() {
+	if c := h.c; c.state == clientHTTP2 && c.http2 == h && !h.broken {
+		c.conn.Push()
+		h.wentOut(!c.conn.Failed())
+	}
+}
+
+// wentOut deals with what a write or a push has come to.
+func (h *http2Conn) wentOut(ok bool) {
+	if !ok {
 		h.broken = true
-		c.later()
+		h.c.later()
 		return
 	}
-	if c.conn.Queued() > 0 {
-		c.watchTaking()
+	if h.c.conn.Queued() > 0 {
+		h.c.watchTaking()
 	}
 }
 

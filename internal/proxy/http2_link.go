@@ -57,9 +57,11 @@ type http2Link struct {
 // connection's loop.
 type http2Side interface {
 	read(p []byte) (int, error)
-	// write takes frames. A failure is dealt with at the end of the turn: the caller may be in the
-	// middle of a stream that this would end.
+	// write takes frames, which may be gathered until push where the link is flushing. A failure is
+	// dealt with at the end of the turn: the caller may be in the middle of a stream that this would
+	// end.
 	write(p []byte)
+	push()            // nothing more is written in this batch
 	backlogged() bool // the peer does not take what it is sent: nothing is read until it does
 	later()           // has readOn called at the end of the turn
 	settled(bool)     // SETTINGS have come, and whether they are the first

@@ -174,7 +174,19 @@ func (h *http2Upstream) write(p []byte) {
 	if h.s.state != upstreamOpen || h.broken || h.dead || len(p) == 0 {
 		return
 	}
+	if h.flushing {
+		h.s.conn.Cork()
+	}
 	if h.s.write(p) != nil {
+		h.broken = true
+		h.later()
+	}
+}
+
+// push implements http2Side.
+func (h *http2Upstream) push() {
+	h.s.conn.Push()
+	if h.s.conn.Failed() && h.s.state == upstreamOpen && !h.broken && !h.dead {
 		h.broken = true
 		h.later()
 	}

@@ -7,8 +7,9 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// Content of more than batchBytes is not copied into the frames that a connection gathers: it goes
-// at once, from where it is, with what was gathered in front of it.
+// Content of more than batchBytes is not copied into the frames that a connection gathers: it is
+// written, and so encrypted, from where it is, with what was gathered in front of it. The socket
+// gathers what is written in a batch (reactor.Conn.Cork).
 
 // outSize is how many bytes of frames are gathered.
 const outSize = 16 << 10
@@ -41,6 +42,7 @@ func (l *http2Link) wrote(dst []byte) { l.out.End = len(dst) }
 func (l *http2Link) Run() {
 	l.flushing = false
 	l.flush()
+	l.side.push()
 }
 
 // flush writes what was gathered.

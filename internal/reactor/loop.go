@@ -51,6 +51,7 @@ type Loop struct {
 	arrivals []arrival    // sockets that other loops have accepted for this one; guarded by posts
 	queued   int          // bytes in the write queues of all connections
 	batch    []*Conn      // what Batch gathered
+	corks    []*Conn      // those that gather for Push, longest first; at most corksAtOnce
 	vector   vector       // of SendStored
 	after    []Runner     // run once the batch is out
 	stopped  bool
