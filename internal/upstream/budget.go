@@ -8,6 +8,9 @@ const (
 	// budgetFloor is how many retries a second are always allowed, over all loops, so that a quiet
 	// service may retry at all.
 	budgetFloor = 10.0
+	// saved is the part of a second's share that a calm time saves for a failure that comes at once.
+	// With all of it, a storm of 20 s has 1.202 of the requests that are offered; with half, 1.1998.
+	saved = .5
 )
 
 // budget bounds a loop's retries to a share of its requests in the last second, so that retries
@@ -53,7 +56,7 @@ func (b *budget) request(now int64) {
 func (b *budget) retry(now int64) bool {
 	b.advance(now)
 	most := b.share * float64(b.asked)
-	b.paid = min(b.paid, most)
+	b.paid = min(b.paid, most*saved)
 	if float64(b.retried+1) <= most+1e-6 && b.paid > 1-1e-6 {
 		b.paid--
 	} else {

@@ -19,8 +19,17 @@ func TestRetriesAreAShareOfTheRequests(t *testing.T) {
 			allowed++
 		}
 	}
+	if allowed != 100 {
+		t.Errorf("%d retries of 1000 requests at once, want half of a second's share", allowed)
+	}
+	for range 500 {
+		b.request(now)
+		if b.retry(now) {
+			allowed++
+		}
+	}
 	if allowed != 200 {
-		t.Errorf("%d retries of 1000 requests, want 200", allowed)
+		t.Errorf("%d retries of 1500 requests with the failures of 500 more, want 200", allowed)
 	}
 	// Nine tenths of a second later the requests still count, and so do the retries. The floor has
 	// filled once, but is for those who have less.

@@ -17,14 +17,14 @@ func TestARetryBeyondTheBudgetIsNoticed(t *testing.T) {
 	o.RetryBudget = 0.5
 	l := w.upstream(o).Local(0)
 	now := w.now
+	spent := 0
 	for range 100 {
 		now += int64(5 * time.Millisecond)
 		l.Request(now)
-	}
-	spent := 0
-	for l.Retry(now) {
-		l.Retried(now)
-		spent++
+		for l.Retry(now) {
+			l.Retried(now)
+			spent++
+		}
 	}
 	if spent != 50 {
 		t.Errorf("%d retries of 100 requests, want 50", spent)

@@ -51,7 +51,7 @@ var runtimeRules = []Rule{
 				for _, at := range b.Top(profile.Delay, lockWaiter, 2) {
 					f.Evidence = append(f.Evidence, Fact{
 						What:  "waiting function",
-						Value: fmt.Sprintf("%s (%s:%d)", at.Function, at.File, at.Line),
+						Value: at.Function + " (" + at.At() + ")",
 					})
 				}
 			}

@@ -3,6 +3,8 @@
 // runs, rules or pages, and trusts no byte: profiles come from a service over the network.
 package profile
 
+import "strconv"
+
 // Place is a place in a program's code.
 type Place struct {
 	// Function: as the profile has it, without type arguments: "main.(*Shop).cart"
@@ -14,6 +16,15 @@ type Place struct {
 	// "of the processor time".
 	Share float64 `json:"share"`
 	Of    string  `json:"of"`
+}
+
+// At is the place as a person reads it: "shop/cart.go:12", without the line or empty where these are
+// not known.
+func (p Place) At() string {
+	if p.File == "" || p.Line == 0 {
+		return p.File
+	}
+	return p.File + ":" + strconv.Itoa(p.Line)
 }
 
 // Frame is one call in a stack. Calls that the compiler inlined have frames of their own.

@@ -152,10 +152,7 @@ func expected(g diagnose.Gain, line float64) string {
 }
 
 func placeView(at profile.Place) PlaceView {
-	v := PlaceView{Function: at.Function, At: at.File}
-	if at.File != "" && at.Line > 0 {
-		v.At = fmt.Sprintf("%s:%d", at.File, at.Line)
-	}
+	v := PlaceView{Function: at.Function, At: at.At()}
 	if at.Share > 0 {
 		v.Share = format.Percent(at.Share) + " " + at.Of
 	}

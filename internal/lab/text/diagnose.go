@@ -76,7 +76,7 @@ func spenders(all []diagnose.Spender) string {
 		if s.AtHalf > 0 {
 			half = format.Duration(s.AtHalf * 1e9)
 		}
-		table.Row("  "+Clip(s.Function, 70), Clip(fmt.Sprintf("%s:%d", s.File, s.Line), 50),
+		table.Row("  "+Clip(s.Function, 70), Clip(s.At(), 50),
 			format.Percent(s.Share), format.Duration(s.PerRequest*1e9), half)
 	}
 	return "\n" + table.String()
@@ -124,7 +124,7 @@ func finding(number int, f *diagnose.Finding) string {
 		section("where")
 		places := Table{Left: []int{1, 2}}
 		for _, p := range f.Where {
-			places.Row(pad+Clip(p.Function, 70), Clip(fmt.Sprintf("%s:%d", p.File, p.Line), 50),
+			places.Row(pad+Clip(p.Function, 70), Clip(p.At(), 50),
 				format.Percent(p.Share)+" "+p.Of)
 		}
 		b.WriteString(places.String())

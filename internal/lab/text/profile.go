@@ -55,11 +55,7 @@ func functionTable(what string, all []profile.PlaceMoved, compared bool) string 
 	}
 	t.Row(header...)
 	for _, at := range all {
-		place := at.File
-		if at.File != "" && at.Line > 0 {
-			place = fmt.Sprintf("%s:%d", at.File, at.Line)
-		}
-		row := []string{Clip(at.Function, 60), Clip(place, 40), shareOrNone(at.Share)}
+		row := []string{Clip(at.Function, 60), Clip(at.At(), 40), shareOrNone(at.Share)}
 		if at.Before != nil {
 			row = append(row, shareOrNone(*at.Before))
 		}
