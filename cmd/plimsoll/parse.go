@@ -16,9 +16,9 @@ type subcommand interface {
 // parse fills in the command line and returns the command that it names, or nil when help was asked
 // for, which it has printed then.
 //
-// It takes the steps of kong's own Parse and Run without the hooks between them. Kong finds those by
-// their names, and in a program that can reach reflect's MethodByName the linker keeps every exported
-// method of every type, a third of the binary.
+// It takes the steps of kong's own Parse and Run without the hooks between them. Kong finds those
+// by their names, and in a program that can reach a call of reflect's MethodByName the linker keeps
+// every exported method of every type: a third of the binary.
 func parse(parser *kong.Kong, args []string) (subcommand, error) {
 	line, err := kong.Trace(parser, args)
 	if err != nil {
