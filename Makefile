@@ -35,6 +35,7 @@ lint: web ## Look for what gofmt, go vet, staticcheck and the house's own rules 
 	@unformatted=$$(gofmt -l cmd internal bench examples web/*.go); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	go vet ./...
 	go tool staticcheck ./...
+	./scripts/size.sh
 	$(TEST) ./internal/lint
 
 # The race detector makes tests about five times slower, so only what it can find something in runs

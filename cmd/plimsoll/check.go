@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -43,7 +44,7 @@ type mistake struct {
 }
 
 // Run checks the file.
-func (k *checkCommand) Run(c *console) error {
+func (k *checkCommand) Run(_ context.Context, c *console) error {
 	loaded, err := gateway.Check(k.File)
 	if k.JSON {
 		return k.printJSON(c, err)

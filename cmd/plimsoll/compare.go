@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 
 	"plimsoll/internal/lab/document"
@@ -32,7 +33,7 @@ Examples:
 }
 
 // Run compares.
-func (k *compareCommand) Run(c *console) error {
+func (k *compareCommand) Run(_ context.Context, c *console) error {
 	a, err := openRun(c, k.A)
 	if err != nil {
 		return err

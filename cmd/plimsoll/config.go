@@ -1,6 +1,10 @@
 package main
 
-import "plimsoll/internal/config"
+import (
+	"context"
+
+	"plimsoll/internal/config"
+)
 
 type configCommand struct {
 	Schema    configSchemaCommand `cmd:"" help:"Print the JSON Schema of the configuration, for editors."`
@@ -20,7 +24,7 @@ func (configSchemaCommand) Help() string {
 }
 
 // Run prints the schema.
-func (configSchemaCommand) Run(c *console) error {
+func (configSchemaCommand) Run(_ context.Context, c *console) error {
 	return c.print(config.JSONSchema())
 }
 
@@ -34,7 +38,7 @@ func (referenceCommand) Help() string {
 }
 
 // Run prints the reference.
-func (referenceCommand) Run(c *console) error {
+func (referenceCommand) Run(_ context.Context, c *console) error {
 	return c.print([]byte(config.Reference()))
 }
 
@@ -49,6 +53,6 @@ func (defaultsCommand) Help() string {
 }
 
 // Run prints the defaults.
-func (defaultsCommand) Run(c *console) error {
+func (defaultsCommand) Run(_ context.Context, c *console) error {
 	return c.print(config.Defaults())
 }

@@ -30,6 +30,8 @@ type demoCommand struct {
 	HTTPS string `name:"https" default:"127.0.0.1:8443" placeholder:"ADDRESS" help:"Listen here for https (${default})."`
 	Admin string `default:"127.0.0.1:9900" placeholder:"ADDRESS" help:"Listen here for metrics and the admin API (${default})."`
 	JSON  bool   `help:"Log lines as JSON."`
+
+	gateway gatewayRunner
 }
 
 // Help is shown by plimsoll demo --help.
@@ -55,7 +57,7 @@ Examples:
 }
 
 // Run tells the whole story, or only the part that was asked for.
-func (d *demoCommand) Run(ctx context.Context, c *console, gateway gatewayRunner) error {
+func (d *demoCommand) Run(ctx context.Context, c *console) error {
 	if err := portsFree([]listens{
 		{"--http", d.HTTP},
 		{"--https", d.HTTPS},
@@ -66,12 +68,12 @@ func (d *demoCommand) Run(ctx context.Context, c *console, gateway gatewayRunner
 	if !d.Once && !d.Stay {
 		return d.story(ctx, c)
 	}
-	return d.serve(ctx, c, gateway)
+	return d.serve(ctx, c)
 }
 
 // serve starts the shop and the gateway, and stays until the context ends or, with --once, the
 // visit is over.
-func (d *demoCommand) serve(ctx context.Context, c *console, gateway gatewayRunner) (err error) {
+func (d *demoCommand) serve(ctx context.Context, c *console) (err error) {
 	stock := demo.NewStock(demoStock)
 	stock.Connect(demoConnections)
 	shop, err := demo.Open(stock,
@@ -101,19 +103,17 @@ func (d *demoCommand) serve(ctx context.Context, c *console, gateway gatewayRunn
 	if err != nil {
 		return err
 	}
-	return d.behind(ctx, c, gateway, files)
+	return d.behind(ctx, c, files)
 }
 
 // behind runs the gateway in front of the shop until the context ends or what is done with it is
 // over, and returns when the gateway has ended.
-func (d *demoCommand) behind(
-	ctx context.Context, c *console, gateway gatewayRunner, files demo.Files,
-) error {
+func (d *demoCommand) behind(ctx context.Context, c *console, files demo.Files) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		ended <- gateway(ctx, gatewayOptions{
+		ended <- d.gateway(ctx, gatewayOptions{
 			ConfigPath: files.Config,
 			Logger:     newLogger(c, d.JSON),
 			Ready:      func() { close(ready) },

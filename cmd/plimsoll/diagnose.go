@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"plimsoll/internal/lab/diagnose"
@@ -36,7 +37,7 @@ Examples:
 }
 
 // Run diagnoses.
-func (k *diagnoseCommand) Run(c *console) error {
+func (k *diagnoseCommand) Run(_ context.Context, c *console) error {
 	if k.Rules {
 		return c.print([]byte(text.Rules(diagnose.Rules())))
 	}

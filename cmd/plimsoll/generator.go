@@ -15,7 +15,7 @@ import (
 type generatorCommand struct{}
 
 // Run does loads for the fleet that speaks on standard input, until that ends.
-func (generatorCommand) Run(ctx context.Context) error {
+func (generatorCommand) Run(ctx context.Context, _ *console) error {
 	sum, err := remote.Sum()
 	if err != nil {
 		return err

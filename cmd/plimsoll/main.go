@@ -8,10 +8,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -62,7 +60,7 @@ func main() {
 // code.
 func run(args []string, c *console, gateway gatewayRunner) int {
 	parser, err := kong.New(
-		&commandLine{},
+		&commandLine{Serve: serveCommand{gateway: gateway}, Demo: demoCommand{gateway: gateway}},
 		kong.Name("plimsoll"),
 		kong.Description(about),
 		kong.Writers(c.out, c.err),
@@ -75,14 +73,13 @@ func run(args []string, c *console, gateway gatewayRunner) int {
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
-	chosen, err := parser.Parse(args)
-	if err != nil {
-		return c.fail(usageError(err))
+	chosen, err := parse(parser, args)
+	if err != nil || chosen == nil {
+		return c.fail(err)
 	}
 	ctx, stop := untilStopped()
 	defer stop()
-	chosen.BindTo(ctx, (*context.Context)(nil))
-	return c.fail(chosen.Run(c, gateway))
+	return c.fail(chosen.Run(ctx, c))
 }
 
 // untilStopped is a context that ends at the first SIGINT or SIGTERM. The next one then has its
@@ -92,22 +89,4 @@ func untilStopped() (context.Context, context.CancelFunc) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, stop
-}
-
-// usageError adds where the right usage can be read.
-func usageError(err error) error {
-	command := "plimsoll"
-	if parse, ok := errors.AsType[*kong.ParseError](err); ok {
-		if node := parse.Context.Selected(); node != nil {
-			command = node.FullPath()
-		}
-	}
-	// The parser lists "" among the choices of what may be left out, and calls times by their
-	// type's name.
-	said := strings.NewReplacer(`,"" but`, ` but`, "expected duration but",
-		"expected a time such as 30s or 1m30s but").Replace(err.Error())
-	said, _, _ = strings.Cut(said, ": time: ")
-	return withExit{
-		exitUsage, errors.New(said + " (" + command + " --help says what can be given)"),
-	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"plimsoll/internal/lab/document"
@@ -30,7 +31,7 @@ Examples:
 }
 
 // Run makes the model again from the raw results.
-func (k *modelCommand) Run(c *console) error {
+func (k *modelCommand) Run(_ context.Context, c *console) error {
 	run, err := openRun(c, k.Dir)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -53,7 +54,7 @@ Examples:
 const mostMemoryRuns = 16
 
 // Run plans.
-func (k *planCommand) Run(c *console) error {
+func (k *planCommand) Run(_ context.Context, c *console) error {
 	if len(k.Memory) > mostMemoryRuns {
 		return withExit{exitUsage, fmt.Errorf("--memory: up to %d runs are read", mostMemoryRuns)}
 	}

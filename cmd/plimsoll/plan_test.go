@@ -70,7 +70,7 @@ func TestAPlanIsPrintedAndItsManifestWritten(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "hpa.yaml")
 	k := planCommand{Dir: plannable(t, true, usualLine), Rate: 40000, Headroom: .2, Zones: 3,
 		Database: 500, Deployment: "shop", Manifest: file, OnHeadroom: file + ".keda"}
-	if err := k.Run(&console{out: &out, err: &log}); err != nil {
+	if err := k.Run(t.Context(), &console{out: &out, err: &log}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"INSTANCES  60 for 40,000/s", "with only 50", "would not hold",
@@ -94,7 +94,7 @@ func TestAPlanIsPrintedAndItsManifestWritten(t *testing.T) {
 	}
 	out.Reset()
 	k.Manifest, k.JSON = "", true
-	if err := k.Run(&console{out: &out, err: &log}); err != nil {
+	if err := k.Run(t.Context(), &console{out: &out, err: &log}); err != nil {
 		t.Fatal(err)
 	}
 	var printed struct {
@@ -117,7 +117,7 @@ func TestAManifestThatIsNotWrittenIsSaid(t *testing.T) {
 		var out, log bytes.Buffer
 		k := planCommand{Dir: plannable(t, false, usualLine), Rate: 40000, Headroom: .2, Zones: 3,
 			Deployment: "shop", Manifest: asked}
-		if err := k.Run(&console{out: &out, err: &log}); exitOf(err) != exitUnexpected {
+		if err := k.Run(t.Context(), &console{out: &out, err: &log}); exitOf(err) != exitUnexpected {
 			t.Error(err)
 		}
 		if said := strings.Contains(out.String(), "anifest"); said != (want != "") ||
@@ -155,7 +155,7 @@ func TestWhatCannotBePlannedIsSaidAndIsAnExitCode(t *testing.T) {
 		"too many of all": {planCommand{Dir: plannable(t, true, usualLine), Rate: 1e9}, exitUsage, ""},
 	} {
 		var out, log bytes.Buffer
-		err := c.k.Run(&console{out: &out, err: &log})
+		err := c.k.Run(t.Context(), &console{out: &out, err: &log})
 		if exitOf(err) != c.code || !strings.Contains(out.String(), c.says) {
 			t.Errorf("%s: exit %d, want %d (%v)\n%s", name, exitOf(err), c.code, err, out.String())
 		}

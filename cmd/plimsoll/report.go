@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 
@@ -28,7 +29,7 @@ Examples:
 }
 
 // Run writes the report and prints where it is.
-func (k *reportCommand) Run(c *console) error {
+func (k *reportCommand) Run(_ context.Context, c *console) error {
 	run, err := openRun(c, k.Dir)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -29,7 +30,7 @@ Examples:
 }
 
 // Run prints a schema.
-func (k *schemaCommand) Run(c *console) error {
+func (k *schemaCommand) Run(_ context.Context, c *console) error {
 	if k.Name == "" {
 		return c.print([]byte(strings.Join(schemas(), "\n") + "\n"))
 	}

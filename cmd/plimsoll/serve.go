@@ -9,6 +9,8 @@ type serveCommand struct {
 	Config string `short:"c" required:"" placeholder:"FILE" help:"The configuration, a YAML file."`
 	Watch  bool   `help:"Reload when the configuration's file changes."`
 	JSON   bool   `help:"Log lines as JSON."`
+
+	gateway gatewayRunner
 }
 
 // Help is shown by plimsoll serve --help.
@@ -30,8 +32,8 @@ Examples:
 }
 
 // Run serves until the context ends.
-func (s *serveCommand) Run(ctx context.Context, c *console, gateway gatewayRunner) error {
-	return gateway(ctx, gatewayOptions{
+func (s *serveCommand) Run(ctx context.Context, c *console) error {
+	return s.gateway(ctx, gatewayOptions{
 		ConfigPath: s.Config,
 		Watch:      s.Watch,
 		Logger:     newLogger(c, s.JSON),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -23,7 +24,7 @@ func (versionCommand) Help() string {
 }
 
 // Run prints the version.
-func (v *versionCommand) Run(c *console) error {
+func (v *versionCommand) Run(_ context.Context, c *console) error {
 	about := struct {
 		SchemaVersion int    `json:"schema_version"`
 		Version       string `json:"version"`

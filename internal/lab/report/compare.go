@@ -388,9 +388,17 @@ func Compare(w io.Writer, a, b *record.Run) error {
 	x, y := MakeData(a), MakeData(b)
 	x.Timeline, y.Timeline = Timeline{}, Timeline{}
 	c := Differences(a, b)
-	return write(w, "compare", compareView(x, y, c), struct {
+	front := web.Report()
+	v := compareView(x, y, c)
+	return write(w, &page{
+		Title:   v.Title,
+		Heading: v.Heading,
+		Subject: v.Subject,
+		When:    v.When,
+		Body:    compareBody(v, front.Script != ""),
+	}, struct {
 		A          *Data       `json:"a"`
 		B          *Data       `json:"b"`
 		Comparison *Comparison `json:"comparison"`
-	}{x, y, c}, web.Report())
+	}{x, y, c}, front)
 }

@@ -186,29 +186,32 @@ func TestWithoutAScriptTheHeaviestFunctionsAreInATable(t *testing.T) {
 }
 
 // cruel is a diagnosis whose every text is evil.
-func cruel() *diagnose.Diagnosis {
-	facts := []diagnose.Fact{{What: evil, Value: evil, Threshold: evil, Reason: evil}}
-	action := diagnose.Action{Text: evil, Command: evil}
+func cruel() *diagnose.Diagnosis { return claiming(evil) }
+
+// claiming is a diagnosis whose every text is the same.
+func claiming(text string) *diagnose.Diagnosis {
+	facts := []diagnose.Fact{{What: text, Value: text, Threshold: text, Reason: text}}
+	action := diagnose.Action{Text: text, Command: text}
 	return &diagnose.Diagnosis{
-		First: diagnose.Limit{What: evil, Why: evil},
+		First: diagnose.Limit{What: text, Why: text},
 		Findings: []diagnose.Finding{{
-			Rule:     evil,
-			Claim:    evil,
+			Rule:     text,
+			Claim:    text,
 			Evidence: facts,
 			Against:  facts,
-			Where:    []profile.Place{{Function: evil, File: evil, Line: 1, Share: .5, Of: evil}},
+			Where:    []profile.Place{{Function: text, File: text, Line: 1, Share: .5, Of: text}},
 			Advice:   []diagnose.Action{action},
-			Gain:     diagnose.Gain{Factor: 2, Why: evil},
+			Gain:     diagnose.Gain{Factor: 2, Why: text},
 			Verify:   action,
 		}},
-		HeldBack:  []diagnose.HeldBack{{Rule: evil, Claim: evil, Why: evil}},
-		NotJudged: []diagnose.NotJudged{{Rule: evil, Missing: evil}},
+		HeldBack:  []diagnose.HeldBack{{Rule: text, Claim: text, Why: text}},
+		NotJudged: []diagnose.NotJudged{{Rule: text, Missing: text}},
 		Flames: []diagnose.Flame{{
-			Title:      evil,
-			Unit:       evil,
+			Title:      text,
+			Unit:       text,
 			Difference: true,
-			Root: &profile.Node{Name: evil, Weight: 2, Before: 1,
-				Children: []*profile.Node{{Name: evil, Weight: 1, Before: 1}}},
+			Root: &profile.Node{Name: text, Weight: 2, Before: 1,
+				Children: []*profile.Node{{Name: text, Weight: 1, Before: 1}}},
 		}},
 	}
 }

@@ -6,50 +6,16 @@
 package report
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"embed"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"html/template"
 	"io"
 
 	"plimsoll/internal/lab/diagnose"
 	"plimsoll/internal/lab/record"
 	"plimsoll/web"
 )
-
-//go:embed page/*.gohtml
-var files embed.FS
-
-// barView is what the template "bar" draws.
-type barView struct {
-	Kind      string
-	Back, Bar *Band
-}
-
-// flamesView is what the template "flames" is filled with.
-type flamesView struct {
-	Flames []FlameView
-	Charts bool
-}
-
-var pages = template.Must(template.New("").Funcs(template.FuncMap{
-	"columns": func() []string { return stepColumns },
-	"bar":     func(kind string, back, bar *Band) barView { return barView{kind, back, bar} },
-	"flames":  func(all []FlameView, charts bool) flamesView { return flamesView{all, charts} },
-}).ParseFS(files, "page/*.gohtml"))
-
-// page is what a frame is filled with.
-type page struct {
-	Policy string
-	Style  template.CSS
-	Script template.JS
-	JSON   template.JS
-	Charts bool
-	View   any
-}
 
 // Write writes the report of a run as one HTML file, with a diagnosis where there is one; nil
 // leaves it and the flame graphs out. It fails when the run or the diagnosis holds what JSON
@@ -67,28 +33,29 @@ func writeRun(w io.Writer, run *record.Run, diagnosis *diagnose.Diagnosis, front
 	if diagnosis != nil {
 		v.Flames = flameViews(diagnosis.Flames)
 	}
-	return write(w, "run", v, d, front)
+	return write(w, &page{
+		Title:   v.Title,
+		Heading: v.Heading,
+		Subject: v.Subject,
+		When:    v.When,
+		Body:    runBody(v, front.Script != ""),
+	}, d, front)
 }
 
-// write fills a page. The front end may be absent: then the page says so, and has no script.
-func write(w io.Writer, name string, v, data any, front web.Assets) error {
+// write fills what is missing of a page and writes it. The front end may be absent: then the page
+// says so, and has no script.
+func write(w io.Writer, p *page, data any, front web.Assets) error {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return fmt.Errorf("the report's data cannot be written as JSON: %w", err)
 	}
-	p := page{Charts: front.Script != "", View: v}
 	// Everything inlined is named by its hash, so that no other script or style runs, whatever a
 	// run's texts hold. json.Marshal escapes <, >, &, U+2028 and U+2029, so that the data cannot
 	// end its element.
-	style := front.Theme + front.Style
-	p.Style, p.Script, p.JSON = template.CSS(style), template.JS(front.Script), template.JS(text)
+	p.Style, p.Script, p.JSON = front.Theme+front.Style, front.Script, string(text)
 	p.Policy = "default-src 'none'; base-uri 'none'; form-action 'none'; " +
-		"img-src data:; style-src " + hashOf(style) + "; script-src " + scripts(front.Script)
-	var out bytes.Buffer
-	if err := pages.ExecuteTemplate(&out, name, p); err != nil {
-		return fmt.Errorf("the report cannot be made: %w", err)
-	}
-	if _, err := w.Write(out.Bytes()); err != nil {
+		"img-src data:; style-src " + hashOf(p.Style) + "; script-src " + scripts(p.Script)
+	if _, err := io.WriteString(w, string(framed(p))); err != nil {
 		return fmt.Errorf("the report cannot be written: %w", err)
 	}
 	return nil

@@ -25,38 +25,41 @@ const evil = `"'><img src=x onerror="document.documentElement.dataset.pwned=1"><
 	"<!--<script>-->{{.}}\u2028`${1}`\\"
 
 // hostile is a run whose every text is evil.
-func hostile() *record.Run {
+func hostile() *record.Run { return saying(evil) }
+
+// saying is a run whose every text is the same.
+func saying(text string) *record.Run {
 	run := brief().survey()
 	m := &run.Manifest
-	m.Target, m.Mix, m.Tool, m.Command = evil, evil, evil, []string{"plimsoll", evil}
-	m.Settings = map[string]string{evil: evil}
-	m.Machine.Host, m.Machine.CPU, m.Machine.OS, m.Machine.Kernel = evil, evil, evil, evil
-	run.Notes = []string{evil}
+	m.Target, m.Mix, m.Tool, m.Command = text, text, text, []string{"plimsoll", text}
+	m.Settings = map[string]string{text: text}
+	m.Machine.Host, m.Machine.CPU, m.Machine.OS, m.Machine.Kernel = text, text, text, text
+	run.Notes = []string{text}
 	r := run.Result
-	r.Early, r.Line.Why, r.Peak.Why, r.Collapse.Why, r.Recovery.Why = evil, evil, evil, evil, evil
+	r.Early, r.Line.Why, r.Peak.Why, r.Collapse.Why, r.Recovery.Why = text, text, text, text, text
 	r.Recovery.Recovered, r.Collapse.Found = false, false
-	r.NotMeasured = []string{evil}
-	r.Validity = []record.Validity{{What: evil, Why: evil}}
-	r.Model.Notes = []string{evil}
+	r.NotMeasured = []string{text}
+	r.Validity = []record.Validity{{What: text, Why: text}}
+	r.Model.Notes = []string{text}
 	r.Model.Demands = append(r.Model.Demands, model.Demand{
-		Resource: evil,
-		Unit:     evil,
-		How:      evil,
+		Resource: text,
+		Unit:     text,
+		How:      text,
 		Bound:    model.Interval{Low: 1, Estimate: 2, High: 3},
 	})
-	r.Model.Predictions[0].How = evil
-	r.Model.Predictions[0].Limit = evil
-	r.Model.Predictions[0].Misses = evil
-	r.Model.Checks = []model.Check{{Step: 1, Law: evil, Breach: true, Sentence: evil}}
+	r.Model.Predictions[0].How = text
+	r.Model.Predictions[0].Limit = text
+	r.Model.Predictions[0].Misses = text
+	r.Model.Checks = []model.Check{{Step: 1, Law: text, Breach: true, Sentence: text}}
 	for i := range r.Judgements {
-		r.Judgements[i].Why = evil
+		r.Judgements[i].Why = text
 	}
 	for i := range run.Steps {
 		s := &run.Steps[i]
-		s.Plan.Why, s.Plan.Phase = evil, evil
-		s.Totals.Examples["timeout"] = evil
+		s.Plan.Why, s.Plan.Phase = text, text
+		s.Totals.Examples["timeout"] = text
 		s.Totals.Requests = []measure.RequestTotals{{
-			Name:     evil,
+			Name:     text,
 			Ended:    s.Totals.Ended,
 			Response: s.Totals.Response,
 		}}

@@ -12,8 +12,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// view is what the page's template is filled with: texts that are ready to be read, and rows of
-// tables.
+// view is what the page of a run says: texts that are ready to be read, and rows of tables.
 type view struct {
 	Title, Heading, Subject, When string
 	Verdict                       Headline
