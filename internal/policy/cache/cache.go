@@ -102,10 +102,11 @@ type state struct {
 
 // part is what a loop has for itself.
 type part struct {
-	key, variant []byte // where keys are put together; used within a call
-	block        []byte // likewise, blocks of fields
-	joined       []byte // likewise, small pieces of a body
-	hits         *hit   // that can be used again
+	key, variant []byte        // where keys are put together; used within a call
+	block        []byte        // likewise, blocks of fields
+	joined       []byte        // likewise, small pieces of a body
+	now          rules.Instant // of this turn
+	hits         *hit          // that can be used again
 	spare        int
 	counters
 	_ [64]byte
@@ -161,9 +162,12 @@ func (p *Policy) Inherit(old any) {
 
 func (p *Policy) part(x *exchange.Exchange) *part { return &p.state.parts[x.Loop()] }
 
-// instant is now on both clocks.
-func instant(x *exchange.Exchange) rules.Instant {
-	return rules.Instant{Mono: x.Now(), Wall: reactor.Wall().UnixNano()}
+// instant is now on both clocks. The time of day is read once in a turn, as the other one is.
+func (w *part) instant(x *exchange.Exchange) rules.Instant {
+	if now := x.Now(); now != w.now.Mono {
+		w.now = rules.Instant{Mono: now, Wall: reactor.Wall().UnixNano()}
+	}
+	return w.now
 }
 
 // random is an even number in [0,1).
@@ -204,7 +208,7 @@ func (p *Policy) look(x *exchange.Exchange, w *part, again int) exchange.PolicyV
 		return p.pass(x, w, why)
 	}
 	p.find(x, w, &a, (*store.Store).Lookup)
-	c := rules.Circumstances{Now: instant(x), Varies: a.varies}
+	c := rules.Circumstances{Now: w.instant(x), Varies: a.varies}
 	if a.found != nil {
 		c.Purged = a.found.Soft()
 	}

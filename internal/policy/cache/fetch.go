@@ -48,7 +48,7 @@ type fetch struct {
 // newFetch makes a fetch for a request that was looked up. The request's head is borrowed until
 // Exchange.Fetch has copied it.
 func (p *Policy) newFetch(x *exchange.Exchange, w *part, a *asked, fill *store.Fill) *fetch {
-	f := &fetch{p: p, part: w, fill: fill, began: instant(x), ignored: -1}
+	f := &fetch{p: p, part: w, fill: fill, began: w.instant(x), ignored: -1}
 	primary, uri := p.appendKey(nil, x)
 	f.primary, f.uri = primary, primary[:uri:uri]
 	f.request = head.Request{Method: getMethod, Scheme: scheme(x), Host: x.Request.Host,
@@ -122,7 +122,7 @@ func (f *fetch) FetchHead(x *exchange.Exchange) {
 	p, status := f.p, x.Response.Status
 	f.begun = true
 	f.part.count(&f.part.fetches)
-	at := rules.Times{Sent: f.began, Received: instant(x)}
+	at := rules.Times{Sent: f.began, Received: f.part.instant(x)}
 	f.part.fetched.add(fetchBounds, at.Received.Mono-at.Sent.Mono)
 	if f.asks {
 		f.revalidated = status

@@ -145,9 +145,9 @@ func (p *Policy) headOutdates(x *exchange.Exchange) {
 		return
 	}
 	defer e.Release()
+	w := p.part(x)
 	if e.Meta.Received <= x.Start && !e.Soft() &&
-		rules.HeadOutdates(&e.Meta, e.Block(), x.Response, instant(x).Wall) {
-		w := p.part(x)
+		rules.HeadOutdates(&e.Meta, e.Block(), x.Response, w.instant(x).Wall) {
 		w.count(&w.invalidated)
 		e.Outdate()
 	}

@@ -37,7 +37,7 @@ func (p *Policy) StandIn(x *exchange.Exchange) bool {
 	if a.found == nil {
 		return false
 	}
-	c := rules.Circumstances{Now: instant(x), Purged: a.found.Soft(),
+	c := rules.Circumstances{Now: w.instant(x), Purged: a.found.Soft(),
 		Pressure: x.Reason.Fault() == exchange.ProtectionFault}
 	d := p.decide(&a, &c)
 	if d.Action == rules.Revalidate && d.StaleIfError {

@@ -117,7 +117,7 @@ func (w *waiter) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
 // answers says whether an entry whose head was there before the request, while its body still
 // comes, may answer it like one that is stored.
 func (w *waiter) answers(x *exchange.Exchange, r *rules.Request, e *store.Entry) bool {
-	c := rules.Circumstances{Now: instant(x), Purged: e.Soft()}
+	c := rules.Circumstances{Now: w.part.instant(x), Purged: e.Soft()}
 	d := w.p.o.Rules.Decide(r, &e.Meta, e.Block(), &c)
 	return d.Action == rules.Serve || d.Action == rules.ServeAndRefresh
 }
@@ -133,7 +133,7 @@ func (w *waiter) fits(x *exchange.Exchange, e *store.Entry) bool {
 
 // serve answers with what the fetch brings.
 func (w *waiter) serve(x *exchange.Exchange, r *rules.Request, e *store.Entry) exchange.PolicyVerdict {
-	p, now := w.p, instant(x)
+	p, now := w.p, w.part.instant(x)
 	length := w.reader.Length()
 	reply := r.Reply(&e.Meta, e.Block(), length, now.Wall)
 	w.skip, w.left = reply.From, reply.To-reply.From
@@ -235,7 +235,7 @@ func (w *waiter) findStale(x *exchange.Exchange) {
 	if a.found == nil {
 		return
 	}
-	d := w.p.decide(&a, &rules.Circumstances{Now: instant(x), Purged: a.found.Soft()})
+	d := w.p.decide(&a, &rules.Circumstances{Now: w.part.instant(x), Purged: a.found.Soft()})
 	w.stale, w.ifError = a.found, d.StaleIfError && w.p.mayStand(x, a.found)
 }
 
@@ -243,7 +243,7 @@ func (w *waiter) findStale(x *exchange.Exchange) {
 func (w *waiter) spares(x *exchange.Exchange) bool {
 	var r rules.Request
 	r.Read(x.Request)
-	c := rules.Circumstances{Now: instant(x), Pressure: true, Purged: w.stale.Soft()}
+	c := rules.Circumstances{Now: w.part.instant(x), Pressure: true, Purged: w.stale.Soft()}
 	d := w.p.o.Rules.Decide(&r, &w.stale.Meta, w.stale.Block(), &c)
 	return d.Action == rules.Serve
 }
@@ -252,7 +252,7 @@ func (w *waiter) spares(x *exchange.Exchange) bool {
 func (w *waiter) serveStale(x *exchange.Exchange, why rules.Reason) exchange.PolicyVerdict {
 	var r rules.Request
 	r.Read(x.Request)
-	e, part, now := w.stale, w.part, instant(x)
+	e, part, now := w.stale, w.part, w.part.instant(x)
 	w.stale = nil
 	part.count(&part.stale[why])
 	report := rules.Report{Hit: true, Why: why, TTL: e.Meta.TTL(now.Mono), HasTTL: true}

@@ -39,9 +39,8 @@ func (p *Policy) prepareFields(x *exchange.Exchange, spots []spot, now int64, wh
 		if !s.pass {
 			tokens, until = 0, s.wait
 		}
-		left = appendMember(left, l.Name, ";r=", tokens, ";t=", ceil(until, int64(time.Second)))
-		quota, seconds := s.outcome.params.advertised()
-		policy = appendMember(policy, l.Name, ";q=", quota, ";w=", seconds)
+		left = appendNumbers(appendName(left, l.Name), ";r=", tokens, ";t=", ceil(until, int64(time.Second)))
+		policy = append(appendName(policy, l.Name), s.outcome.params.advertised...)
 	}
 	x.RateLimit, x.RateLimitPolicy = left, policy
 }
@@ -56,8 +55,11 @@ func (l *limit) speaks(s *spot, when Headers) bool {
 	return s.decided() && !l.DryRun && (l.Headers == Always || l.Headers == when)
 }
 
-func appendMember(b []byte, name, key1 string, value1 int64, key2 string, value2 int64) []byte {
-	b = append(append(append(b, '"'), name...), '"')
+func appendName(b []byte, name string) []byte {
+	return append(append(append(b, '"'), name...), '"')
+}
+
+func appendNumbers(b []byte, key1 string, value1 int64, key2 string, value2 int64) []byte {
 	b = strconv.AppendInt(append(b, key1...), value1, 10)
 	return strconv.AppendInt(append(b, key2...), value2, 10)
 }
@@ -77,9 +79,9 @@ func (s *spot) left(now int64, refused bool) (tokens, until int64) {
 	return p.left(w, now)
 }
 
-// advertised is the quota and its window in whole seconds. For a bucket the window is just so long
+// advertise is the quota and its window in whole seconds. For a bucket the window is just so long
 // that a full bucket comes back in it.
-func (p *params) advertised() (quota, seconds int64) {
+func (p *params) advertise() (quota, seconds int64) {
 	second := int64(time.Second)
 	if p.algorithm.bucket() {
 		seconds = max(1, ceil(p.depth/units, second))

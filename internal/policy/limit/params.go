@@ -80,6 +80,8 @@ type params struct {
 	period      int64 // of a window, nanoseconds
 	quota       int64 // requests of a log
 	countBits   uint  // of a window's count
+
+	advertised []byte // what RateLimit-Policy says behind the limit's name
 }
 
 // past is what a word of an earlier generation needs to be understood.
@@ -119,14 +121,21 @@ func newParams(n numbers) (*params, error) {
 	p.period = period
 	p.token = ceil(period*units, count)
 	p.countBits = payloadBits - uint(bits.Len64(uint64(maxTime/period)))
+	var err error
 	switch n.algorithm {
 	case TokenBucket, GCRA:
-		return p, p.makeBucket()
+		err = p.makeBucket()
 	case LeakyBucket:
-		return p, p.makeLeaky()
+		err = p.makeLeaky()
 	default:
-		return p, p.makeWindow()
+		err = p.makeWindow()
 	}
+	if err != nil {
+		return nil, err
+	}
+	quota, seconds := p.advertise()
+	p.advertised = appendNumbers(nil, ";q=", quota, ";w=", seconds)
+	return p, nil
 }
 
 // tooDeep says whether so many tokens take longer to come than any bucket may.
