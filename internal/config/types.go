@@ -436,7 +436,8 @@ type RateLimit struct {
 	// at once. Needed with leaky_bucket, and shorter than the route's timeout. Default: 0s.
 	MaxWait Duration `yaml:"max_wait" default:"0s" min:"0s" max:"24h"`
 	// Overrides give values of the key another limit: a rate, or {rate, burst}. An address is named
-	// as its network, such as 192.0.2.7 or 2001:db8:1:2::/64.
+	// as its network, such as 192.0.2.7 or 2001:db8:1:2::/64. With sliding_log each takes 8 bytes a
+	// request of its rate at once, and all of a limit 1GB at most.
 	Overrides map[string]RateOverride `yaml:"overrides"`
 	// DryRun only counts whom the limit would refuse. Default: false.
 	DryRun bool `yaml:"dry_run" default:"false"`

@@ -135,10 +135,10 @@ func (s *state) change(key string, add bool) error {
 		}
 		return nil
 	}
-	s.added = slices.DeleteFunc(s.added, func(a addition) bool { return a.hash == h })
-	if len(s.removed) >= maxRemoved {
-		return errManyRemoved
+	if !s.removed[h] && len(s.removed) >= maxRemoved {
+		return errManyRemoved // before anything is changed: what was added is to stay added
 	}
+	s.added = slices.DeleteFunc(s.added, func(a addition) bool { return a.hash == h })
 	s.removed = with(s.removed, h)
 	if s.reading {
 		s.removedSince = with(s.removedSince, h)

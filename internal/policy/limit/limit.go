@@ -371,6 +371,9 @@ func (p *Policy) SetOverride(name, value string, rate Rate, burst int64) error {
 		return fmt.Errorf("limit %s has %d overrides, which are the most; change one of them",
 			name, MaxOverrides)
 	}
+	if err := l.checkLogs(of); err != nil {
+		return fmt.Errorf("limit %s: %w", name, err)
+	}
 	l.override(of)
 	if l.overridden == nil {
 		l.overridden = map[string]bool{}

@@ -222,6 +222,23 @@ func (s *setting) makeOverrides() error {
 		}
 		s.overrides[value] = p
 	}
+	return s.checkLogs(s.overrides)
+}
+
+// checkLogs refuses overrides whose logs take too much memory together: each has its own, whether
+// its value comes or not.
+func (s *setting) checkLogs(overrides map[string]*params) error {
+	if s.Algorithm != SlidingLog {
+		return nil
+	}
+	size := int64(0)
+	for _, p := range overrides {
+		size += p.quota * 8
+	}
+	if size > maxLogSize {
+		return fmt.Errorf("the logs of %d overrides take more than %d MB; give fewer, or use "+
+			"sliding_window", len(overrides), maxLogSize>>20)
+	}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -68,4 +69,37 @@ func TestOverridesThatCannotBeSet(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
+}
+
+func TestLogsOfOverridesTakeABoundedMemory(t *testing.T) {
+	const enough = maxLogSize / (8 * maxRing)
+	l := by("header:X-Tenant", perMinute(3))
+	l.Name, l.Algorithm, l.Overrides = "logs", SlidingLog, map[string]Override{}
+	for i := range enough + 1 {
+		l.Overrides[fmt.Sprint(i)] = Override{Rate: Rate{maxRing, time.Minute}}
+	}
+	refused := func(err error) {
+		t.Helper()
+		if err == nil || !strings.Contains(err.Error(), "more than 1024 MB") {
+			t.Errorf("logs of overrides of more than a GB give %v", err)
+		}
+	}
+	_, err := l.check()
+	refused(err)
+	delete(l.Overrides, "0")
+	if _, err = l.check(); err != nil {
+		t.Errorf("as many logs as there may be are refused: %v", err)
+	}
+
+	l.Overrides = nil
+	b := newBench(t, l)
+	largest, err := newParams(b.limits[0].numbers(Rate{maxRing, time.Minute}, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.limits[0].current = map[string]*params{}
+	for i := range enough {
+		b.limits[0].current[fmt.Sprint(i)] = largest
+	}
+	refused(b.SetOverride("logs", "one more", Rate{maxRing, time.Minute}, 0))
 }

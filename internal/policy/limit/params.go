@@ -57,7 +57,7 @@ const (
 	laps       = 64         // that a log's sequence counts
 	sequence   = 24         // bits of it
 	logTick    = 20         // a log's end is kept to 2^20 ns
-	maxLogSize = 1 << 30    // bytes of all logs of a limit
+	maxLogSize = 1 << 30    // bytes of the logs of a limit's values; of those of its overrides as much
 )
 
 // params are a limit's numbers, or those of an override, in the form that decisions need. They are
