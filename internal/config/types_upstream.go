@@ -277,7 +277,8 @@ type Retry struct {
 	PerTryTimeout Duration `yaml:"per_try_timeout" default:"0s" min:"0s" max:"1h"`
 	// Budget is how many retries there may be, as a share of the upstream's requests in the last
 	// second. At most half of that comes at once after a time without failures. Ten a second are
-	// always allowed. Default: 20%. Hazard: a high budget turns a service's bad minute into a storm.
+	// always allowed. Default: 20%. Hazard: a high budget turns a service's bad minute into a
+	// storm.
 	Budget *Percent `yaml:"budget" default:"20%"`
 }
 

@@ -69,7 +69,8 @@ func soakWith(t *testing.T, secure *tls.Config) {
 	s.settle()
 	s.judge()
 	s.g.end()
-	eventually(t, "the connections to the services to end", func() bool { return s.served.Load() == 0 })
+	ended := func() bool { return s.served.Load() == 0 }
+	eventually(t, "the connections to the services to end", ended)
 }
 
 // judge says what clients and services should not have seen.

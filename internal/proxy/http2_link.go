@@ -58,8 +58,8 @@ type http2Link struct {
 type http2Side interface {
 	read(p []byte) (int, error)
 	// write takes frames, which may be gathered until push where the link is flushing. A failure is
-	// dealt with at the end of the turn: the caller may be in the middle of a stream that this would
-	// end.
+	// dealt with at the end of the turn: the caller may be in the middle of a stream that this
+	// would end.
 	write(p []byte)
 	push()            // nothing more is written in this batch
 	backlogged() bool // the peer does not take what it is sent: nothing is read until it does

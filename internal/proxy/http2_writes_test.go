@@ -102,8 +102,8 @@ func TestFramesOfAHeldBodyGoOutTogether(t *testing.T) {
 	}
 }
 
-// However many requests wait for a connection that has just begun, a target that takes nothing has a
-// bounded part of them queued. The others go elsewhere.
+// However many requests wait for a connection that has just begun, a target that takes nothing has
+// a bounded part of them queued. The others go elsewhere.
 func TestRequestsThatWaitForSettingsAreNotQueuedBeyondTheBound(t *testing.T) {
 	b := framedTarget(newBed(t, nil), 0)
 	request := "GET / HTTP/1.1\r\nHost: a\r\nX-Large: " + strings.Repeat("x", 15_000) + "\r\n\r\n"
@@ -116,7 +116,8 @@ func TestRequestsThatWaitForSettingsAreNotQueuedBeyondTheBound(t *testing.T) {
 	before := b.memory()
 	b.tell(target)
 	b.turn()
-	if n := b.memory() - before; n < reactor.HighWater || n > reactor.HighWater+3*reactor.ScratchSize {
+	most := reactor.HighWater + 3*reactor.ScratchSize
+	if n := b.memory() - before; n < reactor.HighWater || n > most {
 		t.Errorf("%d bytes are queued, want about %d", n, reactor.HighWater)
 	}
 	if len(b.dialed) < 2 {

@@ -240,8 +240,8 @@ func (c *client) next(n int) int {
 	return c.requests[n].to
 }
 
-// settled is when the connection became idle for the gateway, which does not see how slowly a client
-// reads what its kernel has taken.
+// settled is when the connection became idle for the gateway, which does not see how slowly a
+// client reads what its kernel has taken.
 func (c *client) settled() int64 {
 	if sent := c.PeerSent(); sent > 0 {
 		return min(sent, c.moved)

@@ -8,8 +8,9 @@ const (
 	// budgetFloor is how many retries a second are always allowed, over all loops, so that a quiet
 	// service may retry at all.
 	budgetFloor = 10.0
-	// saved is the part of a second's share that a calm time saves for a failure that comes at once.
-	// With all of it, a storm of 20 s has 1.202 of the requests that are offered; with half, 1.1998.
+	// saved is the part of a second's share that a calm time saves for a failure that comes at
+	// once. With all of it, a storm of 20 s has 1.202 of the requests that are offered; with half,
+	// 1.1998.
 	saved = .5
 )
 

@@ -41,8 +41,9 @@ func TestASharedConnectionServesItsLoopPastOnesThatCannotUseIt(t *testing.T) {
 	}
 }
 
-// A slot that becomes free at a target is of no use to the loop whose request is first, where that has
-// a connection to another target only. Those of another loop that came soon after it are served.
+// A slot that becomes free at a target is of no use to the loop whose request is first, where that
+// has a connection to another target only. Those of another loop that came soon after it are
+// served.
 func TestASlotThatTheFirstLoopCannotUseGoesToTheNext(t *testing.T) {
 	w := newWorld(t, 3)
 	o := DefaultOptions(addresses(2)...)
@@ -54,7 +55,8 @@ func TestASlotThatTheFirstLoopCannotUseGoesToTheNext(t *testing.T) {
 		mustPick(t, l, w.now, 0)
 		return l.members[target]
 	}
-	// Both other loops have a connection to the first target, and a request of the last one its slot.
+	// Both other loops have a connection to the first target, and a request of the last one its
+	// slot.
 	near := open(t, w, at(1, 0))
 	at(1, 0).Share(near)
 	at(1, 0).Free(w.now)

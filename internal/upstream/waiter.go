@@ -29,8 +29,8 @@ import (
 //     requests: nobody else could use what is free.
 //   - Something to be moved is left in the target's spare list (or is closed, which leaves the
 //     permission to open another), and the loop whose request is to be served first is woken. A woken
-//     loop that has served all its requests wakes the next, and so does one that finds nothing of use.
-//     Each loop has at most one wake-up posted.
+//     loop that has served all its requests wakes the next, and so does one that finds nothing of
+//     use. Each loop has at most one wake-up posted.
 //   - Idle connections on other loops hold places too: a loop that begins to wait asks loops that
 //     may have some to give them up.
 //   - Newcomers that would take from under those who wait are refused by Pool.Open and wait as well.
@@ -263,8 +263,8 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	before := l.own.rank.Load()
 	l.announce()
 	l.noteStuck()
-	// The first of this loop may use what is free and those behind it may not, be it that they are of a
-	// higher class than one of another loop.
+	// The first of this loop may use what is free and those behind it may not, be it that they are
+	// of a higher class than one of another loop.
 	if l.own.rank.Load() < before && l.anyReady() {
 		l.own.post(l)
 	}
@@ -282,8 +282,8 @@ func (w *Waiter) Remove() bool {
 	if w.local == nil {
 		return false
 	}
-	// If the loop was woken for this request, the wake-up will find nobody and pass the news on. If it
-	// was woken before, and had no use for what is free, those that this one kept back may have.
+	// If the loop was woken for this request, the wake-up will find nobody and pass the news on. If
+	// it was woken before, and had no use for what is free, those that this one kept back may have.
 	l := w.local
 	before := l.own.rank.Load()
 	l.leave(w)
@@ -424,8 +424,8 @@ func (l *Local) grant(now int64, m *Member, c Conn) {
 }
 
 // serve gives the waiting requests whatever there is at any member, and says whether that was
-// anything. A request that is served may free something at once; that is found by another round here
-// and not by recursion, however many do so.
+// anything. A request that is served may free something at once; that is found by another round
+// here and not by recursion, however many do so.
 func (l *Local) serve(now int64) (served bool) {
 	if l.serving {
 		l.again = true

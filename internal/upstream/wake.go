@@ -6,8 +6,8 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// What a loop does that is woken because another has made something free, or wants what is idle here.
-// See waiter.go.
+// What a loop does that is woken because another has made something free, or wants what is idle
+// here. See waiter.go.
 
 // wake is posted to a loop when there may be something for its requests.
 func (l *Local) wake() {

@@ -16,18 +16,18 @@ type asking struct {
 }
 
 const (
-	// moreInside is how many times as many requests as threads that wait have to be inside, for most
-	// of them to stand elsewhere.
+	// moreInside is how many times as many requests as threads that wait have to be inside, for
+	// most of them to stand elsewhere.
 	moreInside = 1.5
-	// asQuick is by how much an answer may take longer, beyond the line, from one that serves few as
-	// quickly as it ever does.
+	// asQuick is by how much an answer may take longer, beyond the line, from one that serves few
+	// as quickly as it ever does.
 	asQuick = 1.25
 )
 
-// fewAsk says that the service lets few of its requests ask at a time: beyond the line most of those
-// that are inside do not ask, and who asks is answered as quickly as well below the line. Whoever is
-// asked would have more of them wait, and each for longer, if it were the limit. Nil otherwise, or
-// where threads do not tell.
+// fewAsk says that the service lets few of its requests ask at a time: beyond the line most of
+// those that are inside do not ask, and who asks is answered as quickly as well below the line.
+// Whoever is asked would have more of them wait, and each for longer, if it were the limit. Nil
+// otherwise, or where threads do not tell.
 func (e *Evidence) fewAsk() *asking {
 	places := map[string]bool{}
 	for _, s := range e.stands() {
@@ -45,8 +45,8 @@ func (e *Evidence) fewAsk() *asking {
 	return a
 }
 
-// waits is for how long a request has threads wait in some places at one load, how many wait there on
-// average, and how many requests are under way.
+// waits is for how long a request has threads wait in some places at one load, how many wait there
+// on average, and how many requests are under way.
 func (e *Evidence) waits(load int, places map[string]bool) (each, threads, inside float64) {
 	goodput := 0.0
 	looks := e.looks()[load]
@@ -66,11 +66,12 @@ func (a *asking) n() float64 { return max(math.Round(a.threads), 1) }
 // facts are what it is known by.
 func (a *asking) facts() []Fact {
 	return []Fact{{
-		What:  "requests under way beyond the line, and threads that wait for what the service asks",
+		What: "requests under way beyond the line, and threads that wait for what the service " +
+			"asks",
 		Value: number(a.inside) + ", " + number(a.threads),
 	}, {
-		What: "how long a request waits there, well below the line and beyond it: what is asked is " +
-			"no slower when more is asked of the service",
+		What: "how long a request waits there, well below the line and beyond it: what is asked " +
+			"is no slower when more is asked of the service",
 		Value: span(a.gently) + ", " + span(a.beyond),
 	}}
 }

@@ -167,15 +167,15 @@ func (e *Evidence) roomier(share float64) float64 {
 }
 
 const (
-	// byCall is how many times as often as the heap needs it there are collections, at least, where a
-	// service asks for them; oftenest is how many a second it has to be besides.
+	// byCall is how many times as often as the heap needs it there are collections, at least, where
+	// a service asks for them; oftenest is how many a second it has to be besides.
 	byCall   = 3
 	oftenest = 1
 )
 
-// collectsByCall is the finding that a service of Go has the collector run itself: there are far more
-// collections than what is allocated fills the room that the heap has. Nil where that is not so, or
-// not known.
+// collectsByCall is the finding that a service of Go has the collector run itself: there are far
+// more collections than what is allocated fills the room that the heap has. Nil where that is not
+// so, or not known.
 func (e *Evidence) collectsByCall(share float64) *Finding {
 	cycles := e.AtLine.PerSecond(measure.GoGCCycles)
 	allocated := e.AtLine.PerSecond(measure.GoAllocatedBytes)
@@ -186,23 +186,27 @@ func (e *Evidence) collectsByCall(share float64) *Finding {
 	due := allocated / room
 	f := &Finding{
 		Claim: fmt.Sprintf("The service has the garbage collector run itself (runtime.GC), which "+
-			"takes %s of the processor time: %s times a second where the heap needs %s", percent(share),
-			number(cycles), number(due)),
+			"takes %s of the processor time: %s times a second where the heap needs %s",
+			percent(share), number(cycles), number(due)),
 		Rank:       Cost,
 		Confidence: .9,
 		Evidence: []Fact{
-			{What: "garbage collection, at the line", Value: percent(share) + " of the processor time"},
+			{
+				What:  "garbage collection, at the line",
+				Value: percent(share) + " of the processor time",
+			},
 			{What: "collections, at half of the line and at it", Value: perSecond(
 				e.Half.PerSecond(measure.GoGCCycles)) + ", " + perSecond(cycles)},
 			{
-				What: "collections that the heap needs: what is allocated in a second, and the room " +
-					"until the next collection",
+				What: "collections that the heap needs: what is allocated in a second, and the " +
+					"room until the next collection",
 				Value: perSecond(due) + ": " + size(allocated) + ", " + size(room),
 			},
 		},
 		Advice: []Action{{
-			Text: "take the call out of the path of requests: the collector runs by itself when the " +
-				"heap has grown, and debug.SetMemoryLimit bounds the heap where that is what it is for",
+			Text: "take the call out of the path of requests: the collector runs by itself when " +
+				"the heap has grown, and debug.SetMemoryLimit bounds the heap where that is what " +
+				"it is for",
 			Command: `grep -rnE 'runtime\.GC\(|FreeOSMemory|SetGCPercent' --include='*.go' .`,
 		}},
 		saves: &cure{saves: share * (1 - due/cycles)},
@@ -220,7 +224,9 @@ func (e *Evidence) collectsByCall(share float64) *Finding {
 }
 
 // collectorCalls are the functions by which a service of Go has the collector run.
-var collectorCalls = []string{"runtime.GC", "runtime/debug.FreeOSMemory", "runtime/debug.SetGCPercent"}
+var collectorCalls = []string{
+	"runtime.GC", "runtime/debug.FreeOSMemory", "runtime/debug.SetGCPercent",
+}
 
 // callsCollector is the place of a stack that has the collector run.
 func callsCollector(stack []profile.Frame) (at profile.Frame, ok bool) {

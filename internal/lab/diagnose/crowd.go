@@ -115,7 +115,8 @@ func (e *Evidence) crowd() *crowd {
 		}
 		idle := m.kind == kindOf(measure.TargetWaitingEvents) ||
 			m.kind == kindOf(measure.TargetWaitingAccept)
-		if idle || m.waitsThere() && readsClients(outgoing, grown) || best != nil && grown <= best.grown {
+		clients := m.waitsThere() && readsClients(outgoing, grown)
+		if idle || clients || best != nil && grown <= best.grown {
 			continue
 		}
 		best = &crowd{stand: s, grown: grown}
@@ -126,8 +127,8 @@ func (e *Evidence) crowd() *crowd {
 	return best
 }
 
-// readsClients says that so many threads which wait for another to send cannot all wait for what the
-// service asks, as it has fewer connections to that.
+// readsClients says that so many threads which wait for another to send cannot all wait for what
+// the service asks, as it has fewer connections to that.
 func readsClients(outgoing gauge, threads float64) bool {
 	return outgoing.count > 0 && outgoing.most < threads
 }

@@ -66,7 +66,8 @@ func TestTheCrowdThatGrowsWithTheLoadIsTheQueueAndNotWhatItsHolderAsks(t *testin
 			"concurrency-limited", []string{"as quickly as ever", "so many wait for"},
 		},
 		"few ask at a time, and are answered later": {
-			slices.Concat(standingIn(answer, "1", "5", "5"), []string{asks64}), "slow-dependency", nil,
+			slices.Concat(standingIn(answer, "1", "5", "5"), []string{asks64}),
+			"slow-dependency", nil,
 		},
 	} {
 		lines := slices.Concat(c.lines, []string{"at-line service 20ms"}, stuck)

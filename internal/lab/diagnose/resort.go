@@ -26,12 +26,12 @@ func (e *Evidence) queues() bool {
 		e.Over.Goodput() <= stillGrows*e.AtLine.Goodput()
 }
 
-// leastFull is the share of one place that lone requests take at least, at the highest goodput, where
-// requests stand in line for it. Less is a tail: some requests wait, and for something else.
+// leastFull is the share of one place that lone requests take at least, at the highest goodput,
+// where requests stand in line for it. Less is a tail: some requests wait, and for something else.
 const leastFull = .3
 
-// keptFor is the finding that threads are held by clients which send nothing: then requests on other
-// connections wait for a thread, however little there is to do.
+// keptFor is the finding that threads are held by clients which send nothing: then requests on
+// other connections wait for a thread, however little there is to do.
 func (e *Evidence) keptFor(p *places) *Finding {
 	s := e.keepers()
 	if s == nil {
@@ -39,9 +39,9 @@ func (e *Evidence) keptFor(p *places) *Finding {
 	}
 	threads := max(s.atLine, s.over)
 	f := &Finding{
-		Claim: fmt.Sprintf("Requests wait for a thread though the processors have room: %s threads %q "+
-			"wait for their clients, for the next request on a connection that is kept", number(threads),
-			s.thread),
+		Claim: fmt.Sprintf("Requests wait for a thread though the processors have room: %s threads "+
+			"%q wait for their clients, for the next request on a connection that is kept",
+			number(threads), s.thread),
 		Rank:       Binding,
 		Confidence: .6,
 		Evidence:   e.concurrencyFacts(p),
@@ -54,8 +54,8 @@ func (e *Evidence) keptFor(p *places) *Finding {
 	}
 	if e.Run.Manifest.Machine.TargetRuntime == measure.RuntimeRuby {
 		f.Advice = append(f.Advice, Action{
-			Text: "Puma up to version 6 keeps a thread on a connection for 0.2 s after each response: " +
-				"have it close them, or a later version",
+			Text: "Puma up to version 6 keeps a thread on a connection for 0.2 s after each " +
+				"response: have it close them, or a later version",
 			Command: "enable_keep_alives false   # in puma.rb, since 6.5; before: " +
 				"queue_requests false",
 		})

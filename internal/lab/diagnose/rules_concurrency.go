@@ -417,7 +417,7 @@ func (e *Evidence) wider(p *places) (all []Action) {
 
 // onlyHolds says that a place is held by the service's own code, which may hold it for less.
 func onlyHolds(p *places) bool {
-	return slices.Contains([]string{"a place in a channel", "a semaphore", "a lock"},
+	return slices.Contains([]string{"a place in a channel", "a semaphore", aLock},
 		p.queue.place.what)
 }
 

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -11,52 +12,14 @@ import (
 // runtimeRules are about goroutines: what they wait for, and whether they end.
 var runtimeRules = []Rule{
 	{
-		Name:      "lock-contention",
-		Claim:     "Requests wait for a lock",
-		Needs:     []string{"profile:mutex|" + measure.GoMutexWait},
-		Threshold: "over a quarter of the time that requests take",
+		Name:  "lock-contention",
+		Claim: "Requests wait for a lock",
+		Needs: []string{"profile:mutex|" + measure.GoMutexWait + "|profile:" + kindGoroutine},
+		Threshold: "over a quarter of the time that requests take, or most of the goroutines " +
+			"that serve requests beyond the line",
 		Reason: "the seconds that goroutines wait in a second are how many wait at any moment " +
 			"(Little's law); compared with the requests inside",
-		Judge: func(e *Evidence) *Finding {
-			waiting := e.AtLine.PerSecond(measure.GoMutexWait)
-			var where []profile.Place
-			if p := e.AtLine.Profile("mutex"); p != nil {
-				waiting = max(waiting, p.Total(profile.Delay))
-				where = p.Top(profile.Delay, profile.FirstUser, placesTold)
-			}
-			if e.AtLine.Inside() == 0 || waiting/e.AtLine.Inside() <= .25 {
-				return nil
-			}
-			holder := ""
-			if len(where) > 0 {
-				holder = ", which " + where[0].Function + " holds"
-			}
-			f := &Finding{
-				Claim: fmt.Sprintf("Requests wait for a lock%s: %s of the time they take",
-					holder, percent(min(waiting/e.AtLine.Inside(), 1))),
-				Rank:       Binding,
-				Confidence: .9,
-				Where:      where,
-				Evidence: []Fact{
-					{
-						What:  "share of the requests' time that they wait for locks, at the line",
-						Value: percent(min(waiting/e.AtLine.Inside(), 1)),
-					},
-					{What: "goroutines that wait, on average", Value: number(waiting)},
-					{What: "requests inside", Value: number(e.AtLine.Inside())},
-				},
-				Gain: e.gain(cure{}),
-			}
-			if b := e.AtLine.Profile("block"); b != nil {
-				for _, at := range b.Top(profile.Delay, lockWaiter, 2) {
-					f.Evidence = append(f.Evidence, Fact{
-						What:  "waiting function",
-						Value: at.Function + " (" + at.At() + ")",
-					})
-				}
-			}
-			return f
-		},
+		Judge:    judgeLock,
 		Counters: []Counter{processorBusy},
 		Advice: []Action{
 			{
@@ -314,4 +277,84 @@ func handlerAt(stack []profile.Frame) (profile.Frame, bool) {
 		}
 	}
 	return profile.Frame{}, false
+}
+
+func judgeLock(e *Evidence) *Finding {
+	waiting := e.AtLine.PerSecond(measure.GoMutexWait)
+	var where []profile.Place
+	if p := e.AtLine.Profile("mutex"); p != nil {
+		waiting = max(waiting, p.Total(profile.Delay))
+		where = p.Top(profile.Delay, profile.FirstUser, placesTold)
+	}
+	if e.AtLine.Inside() == 0 || waiting/e.AtLine.Inside() <= .25 {
+		return e.lockInLine()
+	}
+	holder := ""
+	if len(where) > 0 {
+		holder = ", which " + where[0].Function + " holds"
+	}
+	f := &Finding{
+		Claim: fmt.Sprintf("Requests wait for a lock%s: %s of the time they take",
+			holder, percent(min(waiting/e.AtLine.Inside(), 1))),
+		Rank:       Binding,
+		Confidence: .9,
+		Where:      where,
+		Evidence: []Fact{
+			{
+				What:  "share of the requests' time that they wait for locks, at the line",
+				Value: percent(min(waiting/e.AtLine.Inside(), 1)),
+			},
+			{What: "goroutines that wait, on average", Value: number(waiting)},
+			{What: "requests inside", Value: number(e.AtLine.Inside())},
+		},
+		Gain: e.gain(cure{}),
+	}
+	if b := e.AtLine.Profile("block"); b != nil {
+		for _, at := range b.Top(profile.Delay, lockWaiter, 2) {
+			f.Evidence = append(f.Evidence, Fact{
+				What:  "waiting function",
+				Value: at.Function + " (" + at.At() + ")",
+			})
+		}
+	}
+	return f
+}
+
+// lockInLine is the finding about a lock where the service does not measure waits for locks, which
+// it has to be told to do: beyond the line most goroutines that serve requests stand before it.
+func (e *Evidence) lockInLine() *Finding {
+	q := e.inLine(e.Over)
+	if q == nil {
+		q = e.inLine(e.AtLine)
+	}
+	if q == nil || q.place.what != aLock || q.waiting < 2*q.atHalf || len(q.where) == 0 {
+		return nil
+	}
+	by := ""
+	takers := cmp.Or(e.Over.Profile(kindGoroutine), e.AtLine.Profile(kindGoroutine)).
+		Top(profile.Goroutine, takesLock, 1)
+	if len(takers) > 0 && takers[0].Function != q.where[0].Function {
+		by = ", which " + takers[0].Function + " takes"
+	}
+	return &Finding{
+		Claim: fmt.Sprintf("Requests wait for a lock%s: beyond the line %s of them stand in line for "+
+			"it in %s, and %s have passed", by, number(q.waiting), q.where[0].Function,
+			number(q.inside)),
+		Rank:       Binding,
+		Confidence: .85,
+		Where:      append(q.where[:1:1], takers...),
+		Evidence: []Fact{
+			{
+				What:  "goroutines that wait for it, at half of the line and at the most",
+				Value: number(q.atHalf) + " and " + number(q.waiting),
+			},
+			{What: "goroutines that serve a request elsewhere", Value: number(q.inside)},
+			{
+				What: "time of a request, at half of the line, at it and beyond",
+				Value: span(e.Half.Service()) + ", " + span(e.AtLine.Service()) + ", " +
+					span(e.Over.Service()),
+			},
+		},
+		Gain: e.gain(cure{}),
+	}
 }

@@ -21,6 +21,9 @@ type waitingPlace struct {
 	vague bool
 }
 
+// aLock is what they wait for who wait for a lock.
+const aLock = "a lock"
+
 // waitingPlaces in the order in which a stack is compared with them: libraries before the channels
 // and locks that they are built of.
 var waitingPlaces = []waitingPlace{
@@ -154,7 +157,7 @@ var waitingPlaces = []waitingPlace{
 			"sync.(*Mutex).Lock", "sync.(*RWMutex).Lock", "sync.(*RWMutex).RLock",
 			"internal/sync.(*Mutex).Lock",
 		},
-		what: "a lock",
+		what: aLock,
 		widens: Action{
 			Text: "hold the lock for less: no I/O, no sleep, no encoding under it; or share what " +
 				"it protects out over several locks",
@@ -262,6 +265,16 @@ func waitsIn(stack []profile.Frame) (at profile.Frame, place *waitingPlace) {
 		}
 	}
 	return at, nil
+}
+
+// takesLock is the function by which a goroutine takes the lock that it waits for, which may be one
+// of a library's.
+func takesLock(stack []profile.Frame) (at profile.Frame, ok bool) {
+	_, place := waitsIn(stack)
+	if place == nil || place.what != aLock {
+		return at, false
+	}
+	return stack[outermost(stack, place.functions)+1], true
 }
 
 // outermost is the index of the frame nearest to the root that is one of some functions; -1 without

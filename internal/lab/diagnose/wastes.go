@@ -100,20 +100,21 @@ var wastes = []waste{
 			"pcre2_match", "pcre2_jit_match", "pcre_exec", "sre_ucs", "sre_search", "onig_search",
 			"onig_match",
 		},
-		instead: "leave an expression one way to match: no star inside of a star, no two of them that " +
-			"fit the same beside each other, an anchor at its beginning; or use an engine that takes a " +
-			"linear time (RE2, Rust's regex), and bound the length of what is matched",
+		instead: "leave an expression one way to match: no star inside of a star, no two of them " +
+			"that fit the same beside each other, an anchor at its beginning; or use an engine " +
+			"that takes a linear time (RE2, Rust's regex), and bound the length of what is matched",
 	},
 	{
 		what: "texts that are looked through again and again for their end or a place in them " +
 			"(strlen, memchr, strstr; sscanf and strcat look for the end at each call)",
 		searches: []string{
-			"rawmemchr", "memchr", "strlen", "strnlen", "strchr", "strchrnul", "strstr", "strcasestr",
+			"rawmemchr", "memchr", "strlen", "strnlen", "strchr", "strchrnul", "strstr",
+			"strcasestr",
 			"memmem", "wcslen", "strpbrk", "strspn", "strcspn",
 		},
-		instead: "keep the length of a text, or where it was read to, and go on from there: strtoul and " +
-			"strtod in the place of sscanf, stpcpy or a pointer to the end in the place of strcat, and no " +
-			"strlen in the condition of a loop",
+		instead: "keep the length of a text, or where it was read to, and go on from there: " +
+			"strtoul and strtod in the place of sscanf, stpcpy or a pointer to the end in the " +
+			"place of strcat, and no strlen in the condition of a loop",
 	},
 }
 
@@ -128,7 +129,8 @@ func (w *waste) in(stack []profile.Frame) bool {
 	}) || len(stack) > 0 && slices.Contains(w.searches, plainName(stack[0].Function))
 }
 
-// plainName is a C function's name without the underscores before it and the kind of processor behind.
+// plainName is a C function's name without the underscores before it and the kind of processor
+// behind.
 func plainName(function string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(function, "_"), "_")
 	return name

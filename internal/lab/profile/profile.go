@@ -18,8 +18,8 @@ type Place struct {
 	Of    string  `json:"of"`
 }
 
-// At is the place as a person reads it: "shop/cart.go:12", without the line or empty where these are
-// not known.
+// At is the place as a person reads it: "shop/cart.go:12", without the line or empty where these
+// are not known.
 func (p Place) At() string {
 	if p.File == "" || p.Line == 0 {
 		return p.File

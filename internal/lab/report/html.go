@@ -17,8 +17,8 @@ type markup string
 type constant string
 
 // fill puts values in the place of a format's verbs: markup as it is, everything else escaped for
-// text and for an attribute's value in double quotes. No other place is safe for a text of a run: no
-// name, no address, no style and no script.
+// text and for an attribute's value in double quotes. No other place is safe for a text of a run:
+// no name, no address, no style and no script.
 func fill(format constant, values ...any) markup {
 	for i, v := range values {
 		if _, is := v.(markup); !is {

@@ -17,9 +17,9 @@ import (
 // Kind is a kind of profile, as its files are named.
 type Kind string
 
-// The kinds. CPU, Allocs, Mutex and Block are of the time that was asked for; Heap is of one moment,
-// after three quarters of it. Goroutine is of one of several moments: the one with the middle number
-// of goroutines, since a queue comes and goes.
+// The kinds. CPU, Allocs, Mutex and Block are of the time that was asked for; Heap is of one
+// moment, after three quarters of it. Goroutine is of one of several moments: the one with the
+// middle number of goroutines, since a queue comes and goes.
 const (
 	CPU       Kind = "cpu"
 	Allocs    Kind = "allocs"
@@ -155,8 +155,8 @@ func (p *Profiler) take(ctx context.Context, kind Kind, length time.Duration) ([
 	return p.fetch(ctx, kind.path())
 }
 
-// middle fetches a profile at several moments, and returns the one with the middle number of what it
-// counts.
+// middle fetches a profile at several moments, and returns the one with the middle number of what
+// it counts.
 func (p *Profiler) middle(ctx context.Context, kind Kind, length time.Duration) ([]byte, error) {
 	type look struct {
 		content []byte

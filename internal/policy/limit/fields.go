@@ -39,7 +39,8 @@ func (p *Policy) prepareFields(x *exchange.Exchange, spots []spot, now int64, wh
 		if !s.pass {
 			tokens, until = 0, s.wait
 		}
-		left = appendNumbers(appendName(left, l.Name), ";r=", tokens, ";t=", ceil(until, int64(time.Second)))
+		left = appendNumbers(appendName(left, l.Name), ";r=", tokens, ";t=",
+			ceil(until, int64(time.Second)))
 		policy = append(appendName(policy, l.Name), s.outcome.params.advertised...)
 	}
 	x.RateLimit, x.RateLimitPolicy = left, policy

@@ -495,8 +495,8 @@ func (e *Endpoint) Read(most int) []byte {
 	return p
 }
 
-// PeerSent is when the other side last sent something, however much of it is still on its way; 0 for
-// never.
+// PeerSent is when the other side last sent something, however much of it is still on its way; 0
+// for never.
 func (e *Endpoint) PeerSent() int64 {
 	e.k.mu.Lock()
 	defer e.k.mu.Unlock()
