@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 )
@@ -100,6 +101,8 @@ func TestWhoWaitsForAFetchThatFails(t *testing.T) {
 					return
 				}
 			})
+			release := sync.OnceFunc(func() { close(leave) })
+			t.Cleanup(release) // however the test ends, so that the service does
 			b := serveCache(t, s.address(), "[{match: /, upstream: origin, cache: {}"+test.keys+"}]", "")
 			var calls []*call
 			for range 3 {
@@ -111,7 +114,7 @@ func TestWhoWaitsForAFetchThatFails(t *testing.T) {
 			if test.keys == "" {
 				b.joined(len(calls) - 1)
 			}
-			close(leave)
+			release()
 			for n, g := range readAll(calls) {
 				switch {
 				case g.status == 200 && g.body == "good" && test.keys != "": // it came after the failure

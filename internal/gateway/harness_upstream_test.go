@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -157,15 +158,23 @@ func hanging(until <-chan struct{}) http.HandlerFunc {
 	}
 }
 
-// refusing is an address where nobody listens.
+// refusing is an address where nobody listens until the test is over: its port is taken, or else a
+// service of another test might get it.
 func refusing(t *testing.T) string {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close()
-	return ln.Addr().String()
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	on, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("127.0.0.1:%d", on.(*syscall.SockaddrInet4).Port)
 }
 
 // fetch sends one request with net/http, from any goroutine, and returns the answer's status and
