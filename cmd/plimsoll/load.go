@@ -24,23 +24,23 @@ import (
 const usualDuration = 30 * time.Second
 
 type loadCommand struct {
-	URL            string        `arg:"" help:"The target, as http://127.0.0.1:8080/path."`
-	Connections    int           `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
-	Loops          int           `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
-	Duration       optionalTime  `short:"d" placeholder:"TIME" help:"How long to send load (30s, or as long as the rate's profile)."`
-	Rate           string        `placeholder:"RATE" help:"Requests a second, sent whether or not answers arrive: 10000, 1000-5000, or 1000:30s,1000-5000:60s."`
-	Burst          []string      `placeholder:"RATE:TIME@START" help:"Add a rate for a time, as 3200:8s@20s. May be repeated."`
-	Arrivals       string        `enum:"constant,poisson," default:"" placeholder:"KIND" help:"How requests are spread in time: constant (or as the scenario says) or poisson."`
-	Closed         bool          `help:"Send a connection's next request when its last is answered, as wrk does, even if the scenario has a rate."`
-	Scenario       string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file."`
-	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
-	NewConnections bool          `help:"Use a new connection for each request."`
-	Lifetime       time.Duration `placeholder:"TIME" help:"Close a connection this long after it was opened, and open another."`
-	Seed           uint64        `default:"1" placeholder:"N" help:"The seed: the same number gives the same random choices (${default})."`
-	JSON           bool          `help:"Print the outcome as JSON."`
-	HDR            string        `name:"hdr" placeholder:"FILE" help:"Write the response times of each window as an HdrHistogram log."`
-	Out            string        `placeholder:"DIR" help:"Keep the raw results in this run directory, for report and compare."`
-	Verify         string        `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"Run wrk, or with --http2 h2load, and plimsoll's closed loop in turn, and say whether they agree."`
+	URL            string         `arg:"" help:"The target, as http://127.0.0.1:8080/path."`
+	Connections    int            `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
+	Loops          int            `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
+	Duration       *time.Duration `short:"d" placeholder:"TIME" help:"How long to send load (30s, or as long as the rate's profile)."`
+	Rate           string         `placeholder:"RATE" help:"Requests a second, sent whether or not answers arrive: 10000, 1000-5000, or 1000:30s,1000-5000:60s."`
+	Burst          []string       `placeholder:"RATE:TIME@START" help:"Add a rate for a time, as 3200:8s@20s. May be repeated."`
+	Arrivals       string         `enum:"constant,poisson," default:"" placeholder:"KIND" help:"How requests are spread in time: constant (or as the scenario says) or poisson."`
+	Closed         bool           `help:"Send a connection's next request when its last is answered, as wrk does, even if the scenario has a rate."`
+	Scenario       string         `placeholder:"FILE" help:"Send what this scenario says, a YAML file."`
+	Timeout        time.Duration  `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
+	NewConnections bool           `help:"Use a new connection for each request."`
+	Lifetime       time.Duration  `placeholder:"TIME" help:"Close a connection this long after it was opened, and open another."`
+	Seed           uint64         `default:"1" placeholder:"N" help:"The seed: the same number gives the same random choices (${default})."`
+	JSON           bool           `help:"Print the outcome as JSON."`
+	HDR            string         `name:"hdr" placeholder:"FILE" help:"Write the response times of each window as an HdrHistogram log."`
+	Out            string         `placeholder:"DIR" help:"Keep the raw results in this run directory, for report and compare."`
+	Verify         string         `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"Run wrk, or with --http2 h2load, and plimsoll's closed loop in turn, and say whether they agree."`
 	generatorFlags
 	protocolFlags
 	requestFlags
@@ -150,14 +150,11 @@ func (k *loadCommand) check() error {
 	return nil
 }
 
-// optionalTime is the time of a flag, nil where it was left out.
-type optionalTime = *time.Duration
-
 // noTime says that a flag was given that has no time.
-func noTime(d optionalTime) bool { return d != nil && *d <= 0 }
+func noTime(d *time.Duration) bool { return d != nil && *d <= 0 }
 
 // given is the time of a flag, 0 where it was left out.
-func given(d optionalTime) time.Duration {
+func given(d *time.Duration) time.Duration {
 	if d == nil {
 		return 0
 	}

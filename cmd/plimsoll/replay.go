@@ -32,7 +32,7 @@ type replayCommand struct {
 	KeepHost        bool              `help:"Send the log's Host, and not the target's."`
 	Connections     int               `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
 	Loops           int               `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
-	Duration        optionalTime      `short:"d" placeholder:"TIME" help:"End after this time (at the end of the log)."`
+	Duration        *time.Duration    `short:"d" placeholder:"TIME" help:"End after this time (at the end of the log)."`
 	Timeout         time.Duration     `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
 	JSON            bool              `help:"Print the outcome as JSON."`
 	connectionFlags `group:"TLS"`

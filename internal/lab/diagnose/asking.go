@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // asking is what the threads show that wait for what the service asks.
@@ -30,9 +32,10 @@ const (
 // otherwise, or where threads do not tell.
 func (e *Evidence) fewAsk() *asking {
 	places := map[string]bool{}
+	outgoing := e.fromTheLineOn(measure.TargetOutgoingEstablished)
 	for _, s := range e.stands() {
-		if s.means().waitsThere() {
-			places[strings.Join([]string{s.thread, s.kind, s.call, s.channel}, ";")] = true
+		if s.means().waitsThere() && !readsClients(outgoing, max(s.atLine, s.over)-s.half) {
+			places[s.place()] = true
 		}
 	}
 	a := &asking{}
@@ -76,7 +79,7 @@ func (a *asking) facts() []Fact {
 	}}
 }
 
-// words say it behind a claim.
+// askWords say it behind a claim.
 func (e *Evidence) askWords(a *asking) string {
 	whom := "what it asks"
 	if names := e.asked(); len(names) > 0 {

@@ -160,7 +160,7 @@ func (e *Evidence) holder(c *crowd) {
 		c.means().kind != kindOf(measure.TargetWaitingSleep) {
 		return
 	}
-	place := c.thread + ";" + c.kind + ";" + c.stand.call + ";" + c.channel
+	place := c.place()
 	at, seen := 0.0, map[*meaning]float64{}
 	calls, candidates := map[*meaning]string{}, map[string]*meaning{}
 	for _, load := range []int{nearLine, beyondLine} {

@@ -144,6 +144,11 @@ func standOf(place string) (s stand, ok bool) {
 	return stand{thread: words[0], kind: words[1], call: words[2], channel: words[3]}, true
 }
 
+// place is the name that standOf reads.
+func (s *stand) place() string {
+	return s.thread + ";" + s.kind + ";" + s.call + ";" + s.channel
+}
+
 // means is what they wait for; nil where that is not known.
 func (s *stand) means() *meaning {
 	begins := func(name string, with []string) bool {
