@@ -89,6 +89,23 @@ func freePorts(t *testing.T) []string {
 	return flags
 }
 
+// reader presses Ctrl-C once it has read a text, and not before: a gateway that is told to end as
+// soon as it is ready may be gone before the demo has seen that it was.
+type reader struct {
+	bytes.Buffer
+	until   string
+	pressed bool
+}
+
+func (r *reader) Write(b []byte) (int, error) {
+	n, _ := r.Buffer.Write(b)
+	if r.pressed || !bytes.Contains(r.Bytes(), []byte(r.until)) {
+		return n, nil
+	}
+	r.pressed = true
+	return n, syscall.Kill(os.Getpid(), syscall.SIGINT)
+}
+
 func TestTheDemoInvitesAndStopsCleanly(t *testing.T) {
 	var configuration string
 	gateway := func(ctx context.Context, o gatewayOptions) error {
@@ -96,13 +113,17 @@ func TestTheDemoInvitesAndStopsCleanly(t *testing.T) {
 		if _, err := config.Load(o.ConfigPath); err != nil {
 			return err
 		}
-		return untilToldTo(syscall.SIGINT)(ctx, o)
+		o.Ready()
+		<-ctx.Done()
+		return nil
 	}
 	ports := freePorts(t)
-	code, out, errs := command(gateway, append([]string{"demo", "--stay"}, ports...)...)
-	if code != 0 || errs != "" {
+	r, errs := &reader{until: "Ctrl-C stops it.\n"}, &bytes.Buffer{}
+	code := run(append([]string{"demo", "--stay"}, ports...), &console{out: r, err: errs}, gateway)
+	if code != 0 || errs.Len() > 0 {
 		t.Errorf("exit %d, %q; want 0 and nothing", code, errs)
 	}
+	out := r.String()
 	if !strings.Contains(out, "curl -s http://"+ports[1]+"/api/v1/items\n") ||
 		!strings.HasSuffix(out, "stopped\n") {
 		t.Errorf("printed:\n%s", out)
