@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -106,4 +107,41 @@ func TestAResetEndsAWebSocketOverHTTP2(t *testing.T) {
 	c.wait("the greeting", func() bool { return string(st.body) == "hello" })
 	st.close(http2.ErrCodeCancel)
 	<-gone
+}
+
+// Behind the service's end nothing waits for the connection's window any more. A client that goes on
+// in its own direction, while other streams use the window up, is not one that reads too slowly.
+func TestAWebSocketWhoseServiceHasEndedIsNotSlow(t *testing.T) {
+	t.Parallel()
+	said := make(chan string, 1)
+	s := newService(t, func(c *serviceConn, _ int) {
+		r, _, ok := c.request()
+		if !ok {
+			return
+		}
+		if r.Header.Get("Upgrade") == "" {
+			c.write("HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n" + string(noise(100_000)))
+			return
+		}
+		c.write("HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n\x81\x05hello")
+		c.Conn.(*net.TCPConn).CloseWrite()
+		rest, _ := io.ReadAll(c.R)
+		said <- string(rest)
+	})
+	g := serve(t, strings.Replace(h2Upstream(s.address(), "send_timeout: 1s"), "upstream: s",
+		"upstream: s, websocket: {ping_interval: 10ms}", 1))
+	c := g.thriftyH2(1 << 20)
+	st := c.stream(0)
+	st.headers(c.encode(append([]string{":protocol", "websocket"}, c.request("CONNECT", "/")...)...), false)
+	c.wait("the service's end", func() bool { return st.ended })
+	for range 2 { // each takes send_timeout, the first with what the connection's window has left
+		c.ask("GET", "/").expectReset(http2.ErrCodeCancel)
+	}
+	st.data("still here", true)
+	if got := <-said; got != "still here" {
+		t.Errorf("the service was told %q", got)
+	}
+	if st.reset && st.code != http2.ErrCodeNo {
+		t.Errorf("the WebSocket was reset with %v", st.code)
+	}
 }

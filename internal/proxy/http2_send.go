@@ -51,18 +51,21 @@ func (st *http2Stream) resume() {
 	switch {
 	case st.flow == nil:
 		st.over()
-	case st.finished || st.congested():
+	case st.finished: // a tunnel's direction, the client's goes on
+		st.unwatch()
+	case st.congested():
 	default:
 		st.unwatch()
 		st.flow.clientDrained()
 	}
 }
 
-// congested implements stream. A head goes out whatever the windows say.
+// congested implements stream. A head goes out whatever the windows say, and behind the end, which
+// a tunnel's client need not answer soon, nothing waits for them.
 func (st *http2Stream) congested() bool {
 	switch {
 	case st.h.c.conn.Congested():
-	case !st.headSent || st.queue == nil && st.space() > 0:
+	case !st.headSent || st.endSent || st.queue == nil && st.space() > 0:
 		return false
 	default:
 		st.watch()
