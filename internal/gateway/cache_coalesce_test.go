@@ -188,7 +188,7 @@ func TestACrowdForOneColdKeyCausesOneFetch(t *testing.T) {
 		<-leave
 		io.WriteString(w, "here it is")
 	})
-	i := serveClean(t, cacheConfig(o, ""))
+	i := serveClean(t, cacheConfig(o, "wait: 1h"))
 	address := strings.TrimPrefix(i.url(""), "http://")
 	conns := make([]net.Conn, clients)
 	for n := range conns {
