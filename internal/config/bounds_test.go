@@ -78,6 +78,23 @@ func TestAliasesCannotMultiplyWithoutBound(t *testing.T) {
 	}
 }
 
+// What is beyond the bound is not read: nothing may be said of it, or looked at.
+func TestValuesBeyondTheBoundOfAliasesAreNotChecked(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("listeners: [{address: \":1\"}]\nupstreams:\n  u: {targets: &all [")
+	for i := range 1000 {
+		fmt.Fprintf(&b, "\"127.0.0.1:%d\", ", i+1)
+	}
+	b.WriteString("]}\n")
+	for i := range 1000 {
+		fmt.Fprintf(&b, "  u%d: {targets: *all}\n", i)
+	}
+	got := problems(t, b.String())
+	if !strings.Contains(got, "stand for more than 1000000 values") || strings.Count(got, "\n") > 0 {
+		t.Error(got)
+	}
+}
+
 func TestAliasesCannotBeChainedWithoutBound(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("listeners: [{address: \":1\"}]\nroutes:\n  - {match: /, respond: {headers: &h0 {A: b}}}\n")

@@ -105,6 +105,9 @@ func (d *decoder) structure(p place, v reflect.Value) {
 		}
 		before := d.errs.count()
 		d.value(at, v.Field(k.index), k)
+		if d.overspent() {
+			return // what comes now is not read, and the checks would find it missing
+		}
 		s.failed[k.name] = d.errs.count() > before
 		if k.required && !s.failed[k.name] && v.Field(k.index).Len() == 0 {
 			s.failed[k.name] = true

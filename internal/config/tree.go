@@ -277,8 +277,11 @@ func (d *decoder) charge(p place, values int) bool {
 	if before <= maxAliased && d.aliased > maxAliased {
 		d.fail(p, "the aliases of this file stand for more than %d values; write fewer", maxAliased)
 	}
-	return d.aliased <= maxAliased
+	return !d.overspent()
 }
+
+// overspent reports that charge has refused values.
+func (d *decoder) overspent() bool { return d.aliased > maxAliased }
 
 // findAnchors notes every anchor of the tree. Guard has bounded the depth.
 func (d *decoder) findAnchors(node ast.Node) {

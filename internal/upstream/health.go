@@ -119,9 +119,7 @@ func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error 
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: checkBody,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialTarget(ctx, t.addr)
-		},
+		DialContext:            dialForCheck(ctx, t.addr),
 	}
 	transport.Protocols = u.checkProtocols()
 	scheme := "http"
@@ -148,6 +146,20 @@ func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error 
 		return fmt.Errorf("status %d", resp.StatusCode)
 	}
 	return nil
+}
+
+// dialForCheck connects to a target for as long as a check lasts, whose context is canceled at its
+// end. net/http goes on with a connection whose request was given up meanwhile, and keeps one of
+// HTTP/2 for ever, whatever DisableKeepAlives says: a service whose handshakes take longer than its
+// checks would get one more with each.
+func dialForCheck(check context.Context, a Address) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		c, err := dialTarget(ctx, a)
+		if err == nil {
+			context.AfterFunc(check, func() { c.Close() })
+		}
+		return c, err
+	}
 }
 
 // dialPause is the time between two tries to connect to a unix socket whose accept queue is full.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -36,7 +35,7 @@ const healthField protowire.Number = 1
 // service, or one that does not know the name, gives no answer of use, and those who configured the
 // check must hear of it.
 func (u *Upstream) grpcProbe(ctx context.Context, t *Target, service string) error {
-	transport := u.grpcTransport(t)
+	transport := u.grpcTransport(ctx, t)
 	defer transport.CloseIdleConnections()
 	scheme := "http"
 	if u.options.TLS != nil {
@@ -68,15 +67,13 @@ func (u *Upstream) grpcProbe(ctx context.Context, t *Target, service string) err
 
 // grpcTransport speaks HTTP/2 to a target and nothing else: by ALPN with TLS, by prior knowledge
 // without.
-func (u *Upstream) grpcTransport(t *Target) *http.Transport {
+func (u *Upstream) grpcTransport(check context.Context, t *Target) *http.Transport {
 	transport := &http.Transport{
 		DisableKeepAlives:      true,
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: checkBody,
 		Protocols:              new(http.Protocols),
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialTarget(ctx, t.addr)
-		},
+		DialContext:            dialForCheck(check, t.addr),
 	}
 	if u.options.TLS == nil {
 		transport.Protocols.SetUnencryptedHTTP2(true)

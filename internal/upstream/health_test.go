@@ -7,6 +7,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"log/slog"
 	"net"
 	"net/http"
@@ -397,6 +399,50 @@ func TestAProbeOverTLSChecksTheCertificate(t *testing.T) {
 		if (err == nil) != c.well {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A connection whose handshake is over when its check was given up must not stay: each check of a
+// service that is slow to shake hands would add one.
+func TestAConnectionThatComesTooLateForItsCheckIsClosed(t *testing.T) {
+	for name, active := range map[string]ActiveOptions{
+		"HTTP": {Path: "/"}, "gRPC": {GRPC: &GRPCHealth{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked, goOn, closed := make(chan bool), make(chan bool), make(chan bool, 1)
+			server := httptest.NewUnstartedServer(http.NotFoundHandler())
+			server.EnableHTTP2 = true
+			server.TLS = &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+				asked <- true
+				<-goOn
+				return nil, nil
+			}}
+			server.Config.ErrorLog = log.New(io.Discard, "", 0)
+			server.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+				if s == http.StateClosed {
+					closed <- true
+				}
+			}
+			server.StartTLS()
+			defer server.Close()
+			o := DefaultOptions(server.Listener.Addr().String())
+			o.TLS, o.Protocol, o.Active = &tls.Config{InsecureSkipVerify: true}, HTTP2, &active
+			u := newWorld(t, 1).upstream(o)
+			check, giveUp := context.WithCancel(t.Context())
+			go func() {
+				<-asked
+				giveUp()
+			}()
+			if err := u.probe(check, u.set.Load().targets[0], "/"); err == nil {
+				t.Error("a check that was given up is well")
+			}
+			close(goOn)
+			select {
+			case <-closed:
+			case <-time.After(10 * time.Second):
+				t.Error("its connection stays open")
+			}
+		})
 	}
 }
 
