@@ -36,6 +36,8 @@ HTML
 
 # A book of knots.
 class Book
+  PAGE.def_method(self, 'page(knot, like)')
+
   MOVES = ['round & under', 'over', 'through the bight', 'half hitch', 'pull taut', 'turn', 'cross'].freeze
 
   def initialize
@@ -45,7 +47,7 @@ class Book
 
   def call(_env)
     knot = @knots.sample
-    body = PAGE.result_with_hash(knot: knot, like: like(knot))
+    body = page(knot, like(knot))
     [200, { 'content-type' => 'text/html; charset=utf-8', 'etag' => %("#{Digest::SHA1.hexdigest(body)}") }, [body]]
   end
 
