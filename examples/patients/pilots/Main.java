@@ -1,5 +1,5 @@
 // pilots tells which pilot is the next on board. What has to be done later is given to an executor with one thread,
-// which one request in 60 makes for itself and does not shut down, so that the thread is left behind.
+// which one request in 30 makes for itself and does not shut down, so that the thread is left behind.
 //
 // Cured, there is one executor for all requests.
 import com.sun.net.httpserver.HttpExchange;
@@ -22,7 +22,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.Supplier;
 
 public class Main {
-    static final int PILOTS = 2500, NOTED = 60;
+    static final int PILOTS = 2500, NOTED = 30;
 
     record Pilot(String name, double north, double east, int draught) {
         double miles(double fromNorth, double fromEast) {
