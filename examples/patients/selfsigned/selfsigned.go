@@ -19,8 +19,11 @@ import (
 
 // RSA is a certificate for 127.0.0.1 with a key of 2048 bits: still the common kind, and expensive
 // to sign with.
-func RSA() (tls.Certificate, error) {
-	key, err := rsa.GenerateKey(rand.Reader, 2048)
+func RSA() (tls.Certificate, error) { return RSAOf(2048) }
+
+// RSAOf is one with a key of so many bits.
+func RSAOf(bits int) (tls.Certificate, error) {
+	key, err := rsa.GenerateKey(rand.Reader, bits)
 	if err != nil {
 		return tls.Certificate{}, fmt.Errorf("make an RSA key: %w", err)
 	}
