@@ -313,6 +313,19 @@ func TestHonestWorkIsShownAndIsNotAFinding(t *testing.T) {
 		"a compiled expression": {
 			hot("at-line", "regexp/syntax.Parse < regexp.compile < main.slug", .57), "compiled each time",
 		},
+		"a comparison that reads what it compares": {
+			hot("at-line", "time.parse < time.Parse < main.at < main.list.func1 < "+
+				"slices.insertionSortCmpFunc < slices.SortFunc < main.list", .57), "again for each comparison",
+		},
+		"a comparison that compares": {
+			hot("at-line", "cmpbody < strings.Compare < main.list.func1 < slices.SortFunc < main.list", .57), "",
+		},
+		"a comparison of one's own": {
+			hot("at-line", "main.distance < main.list.func1 < sort.Slice < main.list", .57), "",
+		},
+		"what is read once, and then sorted": {
+			hot("at-line", "time.parse < time.Parse < main.read < main.list", .57), "",
+		},
 	} {
 		d := diagnosed(t, c.lines...)
 		f := d.found("cpu-hot-function")
@@ -327,5 +340,19 @@ func TestHonestWorkIsShownAndIsNotAFinding(t *testing.T) {
 			t.Errorf("%s: found %v, where %+v, held back %+v", name, names(d), d.First.Where,
 				d.HeldBack)
 		}
+	}
+}
+
+func TestACostSaysWhatItsPlaceCalls(t *testing.T) {
+	d := diagnosed(t,
+		"at-line profile cpu nanoseconds 2500000000 reflect.Value.Len < reflect.deepValueEqual < "+
+			"reflect.DeepEqual < main.same"+servesHTTP,
+		"at-line profile cpu nanoseconds 500000000 reflect.TypeOf < main.same"+servesHTTP,
+		"at-line profile cpu nanoseconds 1000000000 net/http.(*conn).serve")
+	f := d.found("reflection-hot")
+	if f == nil || !slices.ContainsFunc(f.Evidence, func(e Fact) bool {
+		return e.What == "what main.same calls" && e.Value == "reflect.DeepEqual, 83.3 % of that"
+	}) {
+		t.Errorf("found %v: %+v", names(d), f)
 	}
 }

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -151,7 +152,7 @@ func judgeHotFunction(e *Evidence) *Finding {
 	if share < .5 {
 		return nil
 	}
-	return &Finding{
+	f := &Finding{
 		Claim: fmt.Sprintf("%s takes %s of the processor time%s",
 			at.Function, percent(at.Share), e.wasteful(at)),
 		Rank:       Cost,
@@ -182,6 +183,39 @@ func judgeHotFunction(e *Evidence) *Finding {
 						profile.FirstUser),
 		},
 	}
+	f.Evidence = append(f.Evidence, e.called(classOwn, at)...)
+	return f
+}
+
+// called says which function of a library a place calls, where most of its time in a class is spent
+// in that one: somebody who knows the place by its line looks for the call first.
+func (e *Evidence) called(class string, at profile.Place) []Fact {
+	choose := placeIn(class)
+	weights := e.AtLine.Profile(kindCPU).Classify(profile.CPU, func(stack []profile.Frame) string {
+		own, ok := choose(stack)
+		i := slices.Index(stack, own)
+		switch {
+		case !ok || own.Function != at.Function:
+			return ""
+		case i == 0:
+			return at.Function // its own code
+		}
+		return stack[i-1].Function
+	})
+	delete(weights, "")
+	all := 0.0
+	for _, weight := range weights {
+		all += weight
+	}
+	for name, weight := range weights {
+		if name != at.Function && weight > all/2 {
+			return []Fact{{
+				What:  "what " + at.Function + " calls",
+				Value: name + ", " + percent(weight/all) + " of that",
+			}}
+		}
+	}
+	return nil
 }
 
 // concentrated is where most of a function's time is spent, and the share of it: in its own code,
@@ -272,6 +306,9 @@ func costly(name, class string, share float64, claim, reason string, advice ...A
 					},
 				},
 				saves: &saves,
+			}
+			if len(f.Where) > 0 {
+				f.Evidence = append(f.Evidence, e.called(class, f.Where[0])...)
 			}
 			if garbage := e.spent(class) - now; garbage > .02 {
 				f.Evidence = append(f.Evidence, Fact{

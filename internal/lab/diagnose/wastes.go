@@ -18,7 +18,8 @@ type waste struct {
 	// functions that stand at the end of them, without what C libraries put around these for the
 	// kind of processor: "rawmemchr" for "__rawmemchr_evex".
 	begins, searches []string
-	instead          string // what to do, where there is more to say than for any waste
+	is               func(stack []profile.Frame) bool // further stacks; nil for none
+	instead          string                           // what to do, where there is more to say than for any waste
 }
 
 var wastes = []waste{
@@ -93,6 +94,12 @@ var wastes = []waste{
 	},
 	{what: "slices that grow piece by piece", functions: []string{"runtime.growslice"}},
 	{
+		what: "keys of a sort that are made again for each comparison",
+		is:   makesSortKeys,
+		instead: "make the key of each thing once, before they are sorted, and compare the keys; " +
+			"or keep them with the things",
+	},
+	{
 		// Engines that can take a time which grows with the square of a text, or faster.
 		what: "regular expressions that try again and again what does not match",
 		begins: []string{
@@ -126,7 +133,44 @@ func (w *waste) in(stack []profile.Frame) bool {
 		begins := func(n string) bool { return strings.HasPrefix(f.Function, n) }
 		return slices.ContainsFunc(w.functions, does) || slices.ContainsFunc(w.files, stands) ||
 			slices.ContainsFunc(w.begins, begins)
-	}) || len(stack) > 0 && slices.Contains(w.searches, plainName(stack[0].Function))
+	}) || len(stack) > 0 && slices.Contains(w.searches, plainName(stack[0].Function)) ||
+		w.is != nil && w.is(stack)
+}
+
+// sorters are functions of libraries that ask again and again which of two things comes first, and
+// comparers are what somebody calls to answer that.
+var (
+	sorters = []string{
+		"sort.Slice", "sort.SliceStable", "sort.Sort", "sort.Stable", "slices.SortFunc",
+		"slices.SortStableFunc", "slices.SortedFunc", "slices.SortedStableFunc",
+		"java.util.TimSort.", "java.util.ComparableTimSort.", "java.util.Arrays.sort",
+		"Builtins_ArrayTimSort", "Builtins_ArrayPrototypeSort", "qsort", "qsort_r",
+		"msort_with_tmp",
+	}
+	comparers = []string{
+		"cmp.", "strings.Compare", "strings.EqualFold", "bytes.Compare", "bytes.Equal",
+		"bytes.EqualFold", "runtime.memequal", "runtime.cmpstring", "internal/bytealg.",
+		"runtime.mapaccess1", "runtime.mapaccess1_faststr", "runtime.mapaccess1_fast64",
+		"internal/runtime/maps.", "time.Time.", "math.", "math/big.",
+		"java.lang.String.", "java.lang.Integer.", "java.lang.Long.", "java.lang.Double.",
+		"java.util.Comparator.", "java.util.Objects.", "memcmp", "strcmp", "strncmp", "strcoll",
+	}
+)
+
+// makesSortKeys says that a comparison for a sort calls a library to do more than compare: what that
+// finds is of one of the two things, and the same in each of their comparisons.
+func makesSortKeys(stack []profile.Frame) bool {
+	is := func(f profile.Frame, names []string) bool {
+		return slices.ContainsFunc(names, func(n string) bool {
+			return fits(f.Function, n) || plainName(f.Function) == n
+		})
+	}
+	sort := slices.IndexFunc(stack, func(f profile.Frame) bool { return is(f, sorters) })
+	if sort < 0 {
+		return false
+	}
+	own := slices.IndexFunc(stack[:sort], profile.User)
+	return own > 0 && !is(stack[own-1], comparers)
 }
 
 // plainName is a C function's name without the underscores before it and the kind of processor

@@ -139,6 +139,7 @@ func (b *behind) look() {
 		if err != nil {
 			return
 		}
+		all.except = b.of.pid // a service may have started its own proxy
 		b.known = append(b.known, &served{
 			name:      to.String() + "/" + name,
 			processes: all,

@@ -60,6 +60,20 @@ func TestWhatTheTargetAsksOnThisMachineIsFollowed(t *testing.T) {
 	}
 }
 
+// A launcher starts a service and its proxy, and the proxy is surveyed.
+func TestAServiceThatHasStartedTheTargetIsFollowedWithoutIt(t *testing.T) {
+	f := newFakeProc(t)
+	f.process(process{pid: 10, parent: 1, name: "app", user: 100, start: 4, inodes: []int{5}})
+	f.process(process{pid: 20, parent: 10, name: "nginx", user: 700, start: 5, inodes: []int{1, 2}})
+	f.process(process{pid: 21, parent: 20, name: "nginx", user: 900, start: 6})
+	f.process(process{pid: 11, parent: 10, name: "helper", user: 30, start: 7})
+	f.sockets(tcpLine("1F90", "0000", "0A", 1), tcpLine("1F91", "0000", "0A", 5),
+		tcpLine("9001", "1F91", "01", 2))
+	if _, behinds := followed(t, f); behinds["127.0.0.1:8081/app"] != 1.3 {
+		t.Errorf("behind the target are %v, want app with 1.3 s", behinds)
+	}
+}
+
 func TestAnotherProgramThatTheTargetHasStartedAndAsksIsFollowedToo(t *testing.T) {
 	f := asking(t)
 	for pid, program := range map[string]string{"20": "/usr/bin/node", "21": "/usr/bin/python3.11"} {

@@ -43,6 +43,8 @@ type processes struct {
 	name  string
 	start uint64 // when it was started: another process may get its number
 	alone bool
+	// except is a descendant that, with its own, is not counted; 0 for none.
+	except int
 	// exact says that the processes' clocks can be read.
 	exact   bool
 	members []member
@@ -188,7 +190,7 @@ func (p *processes) lookUp(first stat) error {
 	for _, process := range all {
 		// One that is older than the target cannot descend from it.
 		if s, err := statOf(p.root, process.PID); err == nil && s.start >= first.start &&
-			process.PID != p.pid {
+			process.PID != p.pid && process.PID != p.except {
 			children[s.parent] = append(children[s.parent], member{process.PID, s.start})
 		}
 	}
