@@ -5,7 +5,8 @@ package upstream
 // resolved. Without it a reload would send traffic to targets that are known to be down.
 // Connections are not taken over: they end with the requests of the old snapshot. The requests that
 // are under way there count against this one's bound as well. Call it before Start, which puts this
-// one's number in force; the other may be in use.
+// one's number in force; the other may be in use, and passes on what an operator says to it until
+// this one is: Start may wait for name servers.
 func (u *Upstream) Inherit(from *Upstream) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -39,6 +40,7 @@ func (u *Upstream) Inherit(from *Upstream) {
 			t.readyAt.Store(now)
 		}
 	}
+	from.heir = u
 	u.version.Add(1)
 }
 

@@ -212,3 +212,30 @@ func TestEjectionsAreCountedOverReloads(t *testing.T) {
 		t.Errorf("%d ejections, and %d after a reload that took targets out; want 1", a, b)
 	}
 }
+
+// A reload may wait for name servers between taking over what is known and putting it in force.
+func TestAnOperatorsWordIsHeardWhileAReloadIsUnderWay(t *testing.T) {
+	w := newWorld(t, 1)
+	u := w.upstream(DefaultOptions(addresses(3)...))
+	if err := u.Drain(addresses(3)[0]); err != nil {
+		t.Fatal(err)
+	}
+	refused := w.upstream(DefaultOptions(addresses(2)...))
+	refused.Inherit(u)
+	refused.Close()
+	after := w.upstream(DefaultOptions(addresses(2)...))
+	after.Inherit(u)
+	for _, err := range []error{u.Restore(addresses(3)[0]), u.Drain(addresses(3)[1]), u.Drain(addresses(3)[2])} {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	for i, want := range []string{"up", "drained"} {
+		if got := after.Status().Targets[i].State; got != want {
+			t.Errorf("target %d of the new upstream is %s, want %s", i, got, want)
+		}
+		if got := refused.Status().Targets[i].State; got != []string{"drained", "up"}[i] {
+			t.Errorf("target %d of an upstream that was refused has become %s", i, got)
+		}
+	}
+}

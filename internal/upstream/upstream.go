@@ -56,6 +56,7 @@ type Upstream struct {
 	mu        sync.Mutex
 	entries   []entry
 	drained   map[string]bool // by address, so that an operator's word outlives a new answer of DNS
+	heir      *Upstream       // that takes this one's place; nil for none
 	started   bool
 	closed    bool
 	settled   bool  // Start is over: targets that come now are new
@@ -380,7 +381,18 @@ func (u *Upstream) operator(address string, set, clear uint32, why string) error
 	} else {
 		delete(u.drained, address)
 	}
+	if u.heir != nil && !u.heir.over() {
+		// It has the address or it has not: who asked knew this one's.
+		_ = u.heir.operator(address, set, clear, why)
+	}
 	return nil
+}
+
+// over says whether Close was called.
+func (u *Upstream) over() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.closed
 }
 
 // spareBound is how many idle connections of a target may lie between the loops: one loop needs
