@@ -233,6 +233,14 @@ func TestAListenerIsTheSameWhereverItStands(t *testing.T) {
 	}
 }
 
+func TestTheListOfAGuardIsRelativeToTheConfiguration(t *testing.T) {
+	cfg := parse(t, "listeners: [{address: \":1\"}]\nupstreams: {s: {targets: [\"127.0.0.1:1\"]}}\n"+
+		"routes: [{match: \"/{id}\", upstream: s, guard: {key: \"path:id\", file: keys.txt}}]\n")
+	if got := cfg.Routes[0].Guard.File; got != filepath.Join("testdata", "good", "keys.txt") {
+		t.Errorf("the file is %q", got)
+	}
+}
+
 func TestAFileIsReadRelativeToTheConfiguration(t *testing.T) {
 	cfg, err := config.Load("testdata/good/full.yaml")
 	if err != nil {

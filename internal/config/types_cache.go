@@ -121,7 +121,7 @@ type Guard struct {
 	// "header:NAME". Requests without it pass. Required.
 	Key string `yaml:"key" required:"true"`
 	// File lists the keys that exist, one per line. Default: none; give one of file, url and redis.
-	File string `yaml:"file"`
+	File string `yaml:"file" file:"true"`
 	// URL answers with such a list; its ETag tells whether it has changed. Default: none.
 	URL string `yaml:"url"`
 	// Redis has such a list as a set, which is read in small steps. Default: none.
