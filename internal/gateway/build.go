@@ -294,18 +294,25 @@ func compileTable(cfg *config.Config) (table *route.Table, errs config.Errors) {
 func loadConfig(path string) (*config.Config, error) {
 	cfg, err := config.Load(path)
 	wrong, ok := errors.AsType[config.Errors](err)
-	if !ok || cfg == nil {
+	if !ok || cfg == nil || len(wrong) > config.MaxErrors {
 		return cfg, err
 	}
+	type spot struct {
+		line int
+		path string
+	}
+	said := map[spot]bool{}
+	for _, e := range wrong {
+		said[spot{e.Line, e.Path}] = true
+	}
 	_, bad := compileTable(cfg)
-	for _, b := range cfg.Redact(bad) {
-		said := func(e config.Error) bool { return e.Line == b.Line && e.Path == b.Path }
-		if !slices.ContainsFunc(wrong, said) {
+	for _, b := range bad {
+		if !said[spot{b.Line, b.Path}] {
 			wrong = append(wrong, b)
 		}
 	}
 	slices.SortStableFunc(wrong, func(a, b config.Error) int { return cmp.Compare(a.Line, b.Line) })
-	return nil, wrong
+	return nil, cfg.Redact(wrong.Bounded())
 }
 
 func conditions(m map[string]string) (list []route.Condition) {

@@ -200,7 +200,7 @@ func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 	slices.SortStableFunc(errs, func(a, b config.Error) int {
 		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
 	})
-	return c, cfg.Redact(errs)
+	return c, cfg.Redact(errs.Bounded())
 }
 
 // loggedBy is the access log's config in force; nil for none, also before the first.
