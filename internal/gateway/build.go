@@ -201,7 +201,6 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores
 				CloseGrace: int64(r.WebSocket.CloseGrace), MaxMessage: uint64(r.WebSocket.MaxMessage),
 			},
 			HoldBody: int64(r.HoldBody), Via: r.Via, PathAsSent: r.ForwardPath == "as_sent",
-			Stat:    g.registry.Route(r.Name),
 			GRPCWeb: r.GRPCWeb,
 		}
 		if r.Upstream != "" {
@@ -332,7 +331,7 @@ func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) (p pro
 		PendingTimeout: int64(c.Pool.PendingTimeout),
 		Limited:        c.Concurrency != nil || c.MaxConcurrency > 0, MaxRequests: uint32(c.Pool.MaxRequests),
 		Attempts: uint8(*c.Retry.Attempts), PerTry: int64(c.Retry.PerTryTimeout),
-		Stat: g.registry.Upstream(u.Name()), Protocol: upstreamProtocols[c.Protocol],
+		Protocol: upstreamProtocols[c.Protocol],
 	}
 	if p.Key, err = hashKey(c.Balance.Hash); err != nil {
 		return p, err

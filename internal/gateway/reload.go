@@ -113,6 +113,7 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	}
 	g.warnOfLines(c.config, c.lines)
 	inheritPolicies(c.policies, g.policies)
+	g.nameSeries(c.snapshot)
 	followMemory(c.memory, g.cached)
 	g.declareClasses(c.config)
 	g.boundClients(c.config)
@@ -140,6 +141,17 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 		return fmt.Errorf("%w: %w", ErrIncomplete, incomplete)
 	}
 	return nil
+}
+
+// nameSeries gives the routes and upstreams of a snapshot their series. A name keeps its own for ever,
+// so that those of a configuration that was refused must get none.
+func (g *Gateway) nameSeries(s *proxy.Snapshot) {
+	for i := range s.Routes {
+		s.Routes[i].Stat = g.registry.Route(s.Routes[i].Name)
+	}
+	for i := range s.Upstreams {
+		s.Upstreams[i].Stat = g.registry.Upstream(s.Upstreams[i].Name())
+	}
 }
 
 // prepare makes everything that a configuration needs and that may fail.
