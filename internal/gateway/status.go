@@ -160,12 +160,13 @@ func (g *Gateway) Routes() []RouteStatus {
 		s.Refused, s.Cells = refusals(&r), r.Total.Cells()
 		s.Total, s.Gateway = spreadOf(&r.Total, time.Millisecond), spreadOf(&r.Gateway, time.Microsecond)
 	}
+	said := policyStatus(view.policies)
 	list := make([]RouteStatus, 0, len(cfg.Routes)+1)
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
 		match, location := cfg.Shown(i)
 		s := RouteStatus{Name: r.Name, Match: match, Class: r.SLA,
-			Policies: policyStatus(view.policies, r.Name)}
+			Policies: said[r.Name]}
 		switch {
 		case r.Upstream != "":
 			s.Action, s.To = "proxy", []string{r.Upstream}
