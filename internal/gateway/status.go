@@ -81,12 +81,16 @@ func (g *Gateway) Ready() error {
 	if s := g.State(); s != Serving {
 		return fmt.Errorf("the gateway is %s", s)
 	}
-	for _, l := range g.view().listeners {
-		if !l.accepting.Load() {
-			return fmt.Errorf("the listener %s does not accept", l.address)
+	for {
+		v := g.view()
+		i := slices.IndexFunc(v.listeners, func(l listenerView) bool { return !l.accepting.Load() })
+		switch {
+		case i < 0:
+			return nil
+		case g.view() == v: // else a reload has just taken the listener away
+			return fmt.Errorf("the listener %s does not accept", v.listeners[i].address)
 		}
 	}
-	return nil
 }
 
 // Metrics serves the metrics to Prometheus.
