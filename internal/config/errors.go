@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// maxErrors bounds the list: a file that is wrong in more places than this is not repaired from the
+// MaxErrors bounds the list: a file that is wrong in more places than this is not repaired from the
 // list's end.
-const maxErrors = 1000
+const MaxErrors = 1000
 
 // Error is one thing that is wrong with a configuration.
 type Error struct {
@@ -51,7 +51,19 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// errorList gathers errors up to maxErrors and counts the rest.
+// Bounded is a sorted list cut to MaxErrors, with one more that says how many are left out.
+func (e Errors) Bounded() Errors {
+	if len(e) <= MaxErrors {
+		return e
+	}
+	return append(e[:MaxErrors:MaxErrors], beyond(e[0].File, len(e)-MaxErrors))
+}
+
+func beyond(file string, n int) Error {
+	return Error{File: file, Problem: fmt.Sprintf("%d more errors are not listed; fix these first", n)}
+}
+
+// errorList gathers errors up to MaxErrors and counts the rest.
 type errorList struct {
 	file   string
 	list   Errors
@@ -61,7 +73,7 @@ type errorList struct {
 
 func (l *errorList) add(line, column int, path, problem string) {
 	e := Error{File: l.file, Line: line, Column: column, Path: path, Problem: problem}
-	if len(l.list) == maxErrors {
+	if len(l.list) == MaxErrors {
 		l.beyond++
 		return
 	}
@@ -78,7 +90,7 @@ func (l *errorList) add(line, column int, path, problem string) {
 func (l *errorList) count() int { return len(l.list) + l.beyond }
 
 // full reports that no further error will be kept, so that its text need not be made.
-func (l *errorList) full() bool { return len(l.list) == maxErrors }
+func (l *errorList) full() bool { return len(l.list) == MaxErrors }
 
 // err is the sorted list, or nil when there is nothing in it.
 func (l *errorList) err() error {
@@ -90,8 +102,7 @@ func (l *errorList) err() error {
 			cmp.Compare(a.Path, b.Path))
 	})
 	if l.beyond > 0 {
-		l.list = append(l.list, Error{File: l.file,
-			Problem: fmt.Sprintf("%d more errors are not listed; fix these first", l.beyond)})
+		l.list = append(l.list, beyond(l.file, l.beyond))
 	}
 	return l.list
 }

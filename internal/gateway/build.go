@@ -201,7 +201,6 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores
 				CloseGrace: int64(r.WebSocket.CloseGrace), MaxMessage: uint64(r.WebSocket.MaxMessage),
 			},
 			HoldBody: int64(r.HoldBody), Via: r.Via, PathAsSent: r.ForwardPath == "as_sent",
-			Stat:    g.registry.Route(r.Name),
 			GRPCWeb: r.GRPCWeb,
 		}
 		if r.Upstream != "" {
@@ -294,18 +293,25 @@ func compileTable(cfg *config.Config) (table *route.Table, errs config.Errors) {
 func loadConfig(path string) (*config.Config, error) {
 	cfg, err := config.Load(path)
 	wrong, ok := errors.AsType[config.Errors](err)
-	if !ok || cfg == nil {
+	if !ok || cfg == nil || len(wrong) > config.MaxErrors {
 		return cfg, err
 	}
+	type spot struct {
+		line int
+		path string
+	}
+	said := map[spot]bool{}
+	for _, e := range wrong {
+		said[spot{e.Line, e.Path}] = true
+	}
 	_, bad := compileTable(cfg)
-	for _, b := range cfg.Redact(bad) {
-		said := func(e config.Error) bool { return e.Line == b.Line && e.Path == b.Path }
-		if !slices.ContainsFunc(wrong, said) {
+	for _, b := range bad {
+		if !said[spot{b.Line, b.Path}] {
 			wrong = append(wrong, b)
 		}
 	}
 	slices.SortStableFunc(wrong, func(a, b config.Error) int { return cmp.Compare(a.Line, b.Line) })
-	return nil, wrong
+	return nil, cfg.Redact(wrong.Bounded())
 }
 
 func conditions(m map[string]string) (list []route.Condition) {
@@ -325,7 +331,7 @@ func (g *Gateway) proxyUpstream(u *upstream.Upstream, c *config.Upstream) (p pro
 		PendingTimeout: int64(c.Pool.PendingTimeout),
 		Limited:        c.Concurrency != nil || c.MaxConcurrency > 0, MaxRequests: uint32(c.Pool.MaxRequests),
 		Attempts: uint8(*c.Retry.Attempts), PerTry: int64(c.Retry.PerTryTimeout),
-		Stat: g.registry.Upstream(u.Name()), Protocol: upstreamProtocols[c.Protocol],
+		Protocol: upstreamProtocols[c.Protocol],
 	}
 	if p.Key, err = hashKey(c.Balance.Hash); err != nil {
 		return p, err

@@ -37,3 +37,24 @@ routes:
 		t.Errorf("one mistake is said more than once:\n%s", all)
 	}
 }
+
+func TestCheckListsNoMoreErrorsThanAPersonReads(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "plimsoll.yaml")
+	const routes = 3000
+	for name, first := range map[string]string{
+		"conflicts alone":            "  - {match: /other, respond: {}}\n",
+		"conflicts and other errors": "  - {match: /other, respond: {}, timeoot: 3s}\n",
+	} {
+		writeFile(t, path, "listeners: [{address: \"127.0.0.1:0\"}]\nroutes:\n"+first+
+			strings.Repeat("  - {match: /, respond: {}}\n", routes))
+		_, err := Check(path)
+		wrong, _ := errors.AsType[config.Errors](err)
+		if len(wrong) != config.MaxErrors+1 {
+			t.Errorf("%s: %d errors are listed", name, len(wrong))
+			continue
+		}
+		if last := wrong[config.MaxErrors].Error(); !strings.Contains(last, "more errors are not listed") {
+			t.Errorf("%s: the last is %q", name, last)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"plimsoll/internal/exchange"
@@ -19,14 +18,16 @@ func (g *Gateway) policyEnv() exchange.Env {
 
 // inheritPolicies lets the policies of a new config take over the state of those that they replace.
 func inheritPolicies(fresh, old []policy) {
+	type place struct{ route, kind string }
+	before := make(map[place]any, len(old)) // there may be hundreds of thousands
+	for _, p := range old {
+		before[place{p.route, p.kind}] = p.is
+	}
 	for _, p := range fresh {
-		heir, ok := p.is.(exchange.Heir)
-		if !ok {
-			continue
-		}
-		same := func(o policy) bool { return o.route == p.route && o.kind == p.kind }
-		if i := slices.IndexFunc(old, same); i >= 0 {
-			heir.Inherit(old[i].is)
+		if heir, ok := p.is.(exchange.Heir); ok {
+			if was := before[place{p.route, p.kind}]; was != nil {
+				heir.Inherit(was)
+			}
 		}
 	}
 }
@@ -167,14 +168,15 @@ func (g *Gateway) ChangeGuard(route string, add, remove []string) error {
 	return fmt.Errorf("%w route %q, or it has no guard", ErrUnknown, route)
 }
 
-// policyStatus is what a route's policies say of themselves, by kind; nil where none does.
-func policyStatus(all []policy, route string) (said map[string]any) {
+// policyStatus is what policies say of themselves, by route and kind.
+func policyStatus(all []policy) map[string]map[string]any {
+	said := map[string]map[string]any{}
 	for _, p := range all {
-		if s, ok := p.is.(exchange.Shown); ok && p.route == route {
-			if said == nil {
-				said = map[string]any{}
+		if s, ok := p.is.(exchange.Shown); ok {
+			if said[p.route] == nil {
+				said[p.route] = map[string]any{}
 			}
-			said[p.kind] = s.Status()
+			said[p.route][p.kind] = s.Status()
 		}
 	}
 	return said

@@ -113,6 +113,7 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	}
 	g.warnOfLines(c.config, c.lines)
 	inheritPolicies(c.policies, g.policies)
+	g.nameSeries(c.snapshot)
 	followMemory(c.memory, g.cached)
 	g.declareClasses(c.config)
 	g.boundClients(c.config)
@@ -128,18 +129,31 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 		})
 	}
 	incomplete := g.putListeners(c)
-	g.retire(c)
+	old := replaced{g.upstreams, g.listeners, g.stores, g.cached}
 	g.config, g.upstreams, g.listeners, g.policies = c.config, c.upstreams, c.listeners, c.policies
 	g.stores, g.cached = c.stores, c.memory
 	g.surveyed = c.lines
 	g.version, g.loadedAt = configVersion(c.config), time.Now()
 	g.registry.ConfigLoaded(g.version, g.loadedAt, reload && incomplete == nil)
+	// Before the old ones end: a listener that goes must not make the gateway look as if it were not ready.
 	g.inForce.Store(g.look())
+	g.retire(old, c)
 	g.lookout.estimator.Configure(described(g.view()))
 	if incomplete != nil {
 		return fmt.Errorf("%w: %w", ErrIncomplete, incomplete)
 	}
 	return nil
+}
+
+// nameSeries gives the routes and upstreams of a snapshot their series. A name keeps its own for ever,
+// so that those of a configuration that was refused must get none.
+func (g *Gateway) nameSeries(s *proxy.Snapshot) {
+	for i := range s.Routes {
+		s.Routes[i].Stat = g.registry.Route(s.Routes[i].Name)
+	}
+	for i := range s.Upstreams {
+		s.Upstreams[i].Stat = g.registry.Upstream(s.Upstreams[i].Name())
+	}
 }
 
 // prepare makes everything that a configuration needs and that may fail.
@@ -200,7 +214,7 @@ func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 	slices.SortStableFunc(errs, func(a, b config.Error) int {
 		return cmp.Or(a.Line-b.Line, a.Column-b.Column)
 	})
-	return c, cfg.Redact(errs)
+	return c, cfg.Redact(errs.Bounded())
 }
 
 // loggedBy is the access log's config in force; nil for none, also before the first.
@@ -260,20 +274,28 @@ func (g *Gateway) putListeners(c *change) error {
 	return errors.Join(failed...)
 }
 
+// replaced is what the configuration before had.
+type replaced struct {
+	upstreams upstreams
+	listeners map[string]*listener
+	stores    stores
+	cached    *cache.Memory
+}
+
 // retire ends what the old configuration had and the new one has not.
-func (g *Gateway) retire(c *change) {
-	for _, address := range slices.Sorted(maps.Keys(g.listeners)) {
+func (g *Gateway) retire(old replaced, c *change) {
+	for _, address := range slices.Sorted(maps.Keys(old.listeners)) {
 		if c.listeners[address] == nil {
-			g.closeListener(g.listeners[address], false)
+			g.closeListener(old.listeners[address], false)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(g.upstreams)) {
-		if u := g.upstreams[name]; c.upstreams[name] != u {
+	for _, name := range slices.Sorted(maps.Keys(old.upstreams)) {
+		if u := old.upstreams[name]; c.upstreams[name] != u {
 			g.retireUpstream(u)
 		}
 	}
-	g.stores.release(c.stores)
-	g.releaseMemory(g.cached, c.memory)
+	old.stores.release(c.stores)
+	g.releaseMemory(old.cached, c.memory)
 	if !c.sameLog {
 		if old := g.accessLog; old != nil {
 			go old.Close(context.Background())

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -410,5 +411,67 @@ routes:
 	}
 	if _, err := Check(filepath.Join(t.TempDir(), "absent.yaml")); err == nil {
 		t.Error("a file that is not there is said to be right")
+	}
+}
+
+// A load balancer that asks just then would take the gateway out.
+func TestAGatewayIsReadyWhileAListenerGoesAway(t *testing.T) {
+	config := func(more string) string {
+		return "loops: 2\nlisteners: [{address: \"127.0.0.1:0\"}" + more + "]\nroutes: [{match: /, respond: {}}]\n"
+	}
+	other := fmt.Sprintf(", {address: %q}", freeAddress(t))
+	g := serve(t, config(other))
+	over, said := make(chan bool), make(chan error)
+	go func() {
+		var unready error
+		for {
+			select {
+			case <-over:
+				said <- unready
+				return
+			default:
+				unready = errors.Join(unready, g.Ready())
+			}
+		}
+	}()
+	for range 20 {
+		for _, more := range []string{"", other} {
+			if err := g.reload(config(more)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	close(over)
+	if err := <-said; err != nil {
+		t.Errorf("during reloads: %v", err)
+	}
+}
+
+// A name keeps its series for ever, and there are not so many.
+func TestWhatARefusedConfigurationNamesHasNoSeries(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	g := serve(t, listenOnly)
+	err = g.reload(fmt.Sprintf(`
+listeners: [{address: "127.0.0.1:0"}, {address: %q}]
+upstreams: {stillborn: {targets: ["127.0.0.1:1"]}}
+routes: [{match: /, upstream: stillborn, name: stillborn}]
+`, taken.Addr()))
+	if err == nil {
+		t.Fatal("it listens on an address that another program has")
+	}
+	s := g.snapshot()
+	for _, r := range s.Routes {
+		if r.Name == "stillborn" {
+			t.Error("its route has series")
+		}
+	}
+	for _, u := range s.Upstreams {
+		if u.Name == "stillborn" {
+			t.Error("its upstream has series")
+		}
 	}
 }

@@ -81,12 +81,16 @@ func (g *Gateway) Ready() error {
 	if s := g.State(); s != Serving {
 		return fmt.Errorf("the gateway is %s", s)
 	}
-	for _, l := range g.view().listeners {
-		if !l.accepting.Load() {
-			return fmt.Errorf("the listener %s does not accept", l.address)
+	for {
+		v := g.view()
+		i := slices.IndexFunc(v.listeners, func(l listenerView) bool { return !l.accepting.Load() })
+		switch {
+		case i < 0:
+			return nil
+		case g.view() == v: // else a reload has just taken the listener away
+			return fmt.Errorf("the listener %s does not accept", v.listeners[i].address)
 		}
 	}
-	return nil
 }
 
 // Metrics serves the metrics to Prometheus.
@@ -160,12 +164,13 @@ func (g *Gateway) Routes() []RouteStatus {
 		s.Refused, s.Cells = refusals(&r), r.Total.Cells()
 		s.Total, s.Gateway = spreadOf(&r.Total, time.Millisecond), spreadOf(&r.Gateway, time.Microsecond)
 	}
+	said := policyStatus(view.policies)
 	list := make([]RouteStatus, 0, len(cfg.Routes)+1)
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
 		match, location := cfg.Shown(i)
 		s := RouteStatus{Name: r.Name, Match: match, Class: r.SLA,
-			Policies: policyStatus(view.policies, r.Name)}
+			Policies: said[r.Name]}
 		switch {
 		case r.Upstream != "":
 			s.Action, s.To = "proxy", []string{r.Upstream}

@@ -51,6 +51,7 @@ type http2Link struct {
 	dead     bool // nothing more is sent or read; the connection ends with its last stream
 	reading  bool // readOn is under way
 	flushing bool // Run is to be called at the end of the batch
+	spoke    bool // fields or content have come; who looks at that clears it
 }
 
 // http2Side is the part of a connection that depends on who its peer is. All methods are for the
@@ -239,8 +240,10 @@ func (l *http2Link) spend(f *http2.Frame) http2.Reason {
 func (l *http2Link) frame(f *http2.Frame) {
 	switch f.Type {
 	case http2.Data:
+		l.spoke = true
 		l.data(f)
 	case http2.Headers, http2.Continuation:
+		l.spoke = true
 		l.fields(f)
 	case http2.SettingsFrame:
 		l.settings(f)

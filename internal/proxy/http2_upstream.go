@@ -33,6 +33,14 @@ type http2Upstream struct {
 	leaving bool            // it takes no further requests
 	heard   bool            // bytes have come since the last look
 	pinged  bool            // a PING is to bring some
+	asked   asked
+}
+
+// asked are the PINGs since the target sent fields or content.
+type asked struct {
+	times int
+	at    int64  // when the last one was sent
+	last  uint32 // the last stream then
 }
 
 const (
@@ -51,6 +59,13 @@ const (
 	// keepAliveAfter is how long a connection with requests may be silent until the target is asked by
 	// a PING whether it is there, and then how long it may take to answer, in nanoseconds.
 	keepAliveAfter = int64(15e9)
+
+	// Servers of gRPC close a connection with too_many_pings that gets more than three PINGs within
+	// five minutes of each other while they have nothing to send: a stream that is silent for a minute
+	// would be cut off. So hastyPings are sent, one more when a request has come since, and others so
+	// much later.
+	hastyPings    = 2
+	patientlyAsks = int64(330e9)
 
 	// lastIdentifier is the highest that a connection uses; the protocol ends at 2^31-1.
 	lastIdentifier = 1<<30 + 1
@@ -153,12 +168,22 @@ func (h *http2Upstream) Expire(_ *reactor.Timer, now int64) {
 	case h.pinged:
 		h.lost()
 		return
-	default:
+	case h.mayAsk(now):
 		h.pinged = true
+		h.asked = asked{times: h.asked.times + 1, at: now, last: h.last}
 		h.wrote(http2.AppendPing(h.room(32), false, [8]byte{}))
 	}
 	h.heard = false
 	h.w.loop.SetTimer(&h.timer, h, now+keepAliveAfter)
+}
+
+// mayAsk says whether the target takes a PING, see hastyPings.
+func (h *http2Upstream) mayAsk(now int64) bool {
+	if h.spoke {
+		h.spoke, h.asked = false, asked{}
+	}
+	a := &h.asked
+	return a.times < hastyPings || a.times == hastyPings && h.last > a.last || now-a.at >= patientlyAsks
 }
 
 // read implements http2Side.

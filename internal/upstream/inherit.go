@@ -40,6 +40,7 @@ func (u *Upstream) Inherit(from *Upstream) {
 			t.readyAt.Store(now)
 		}
 	}
+	from.heir = u
 	u.version.Add(1)
 }
 
