@@ -125,6 +125,42 @@ func TestAPatientClientOfHTTP3GetsAllOfALongResponse(t *testing.T) {
 	all.Wait()
 }
 
+// A client that takes what waits for it slowly is not its service's silence, however much of that it has
+// taken when the service's time is over.
+func TestASlowClientOfHTTP3IsNotItsServicesSilence(t *testing.T) {
+	t.Parallel()
+	const all = 1_000_000
+	s := newService(t, func(c *serviceConn, _ int) {
+		if strings.Contains(c.head(), "GET /silent") {
+			c.write("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n")
+			c.drain()
+			return
+		}
+		c.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+		io.CopyN(c, zeros{}, all)
+	})
+	b := limitedH3(t, "send_timeout: 10m",
+		strings.Replace(oneUpstream(s.address()), "match: /", "match: /, stream_timeout: 200ms", 1))
+	c := b.dialH3(b.tls(), &quic.Config{InitialStreamReceiveWindow: 30_000, MaxStreamReceiveWindow: 30_000})
+	c.greet()
+	st := c.get("/")
+	taken := int64(0)
+	eventually(t, "less waits than may, and too much to read on", func() bool {
+		held := b.shared.HTTP3Held.Load()
+		if held >= 60<<10 {
+			n, _ := io.CopyN(io.Discard, st, 4000)
+			taken += n
+		}
+		return held > 34<<10 && held < 60<<10
+	})
+	if err := b.h3().get("/silent").read(); err == nil {
+		t.Error("a response came to its end whose service was silent in the middle")
+	}
+	if rest, err := io.Copy(io.Discard, st); err != nil || taken+rest < all {
+		t.Errorf("%d bytes came, %v", taken+rest, err)
+	}
+}
+
 // The service is not sent more than it takes: the client's windows hold the rest back.
 func TestASlowServiceHoldsAClientOfHTTP3Back(t *testing.T) {
 	t.Parallel()
