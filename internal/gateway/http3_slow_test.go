@@ -161,6 +161,26 @@ func TestASlowClientOfHTTP3IsNotItsServicesSilence(t *testing.T) {
 	}
 }
 
+// What still waits for a client when its WebSocket has ended is judged as any other response is.
+func TestAClientOfHTTP3ThatDoesNotTakeTheEndOfItsWebSocketIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := newService(t, func(c *serviceConn, _ int) {
+		c.request()
+		c.write(wasSwitched + unmasked(0x82, strings.Repeat("x", 9000)))
+		c.drain()
+	})
+	b := limitedH3(t, "send_timeout: 100ms", strings.Replace(oneUpstream(s.address()), "match: /",
+		"match: /, websocket: {lifetime: 50ms, close_grace: 10ms}", 1))
+	c := b.dialH3(b.tls(), &quic.Config{InitialStreamReceiveWindow: 1000, MaxStreamReceiveWindow: 1000})
+	c.greet()
+	fields := append([]string{":protocol", "websocket"}, c.request("CONNECT", "/")...)
+	c.stream().say(false, frame(codec.Headers, section(fields...)))
+	eventually(t, "the stream is reset", func() bool { return b.snapshot().SlowStreams3 == 1 })
+	if held := b.shared.HTTP3Held.Load(); held != 0 {
+		t.Errorf("%d bytes are held", held)
+	}
+}
+
 // The service is not sent more than it takes: the client's windows hold the rest back.
 func TestASlowServiceHoldsAClientOfHTTP3Back(t *testing.T) {
 	t.Parallel()
