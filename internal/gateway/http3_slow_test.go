@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -178,6 +179,52 @@ func TestAClientOfHTTP3ThatDoesNotTakeTheEndOfItsWebSocketIsGivenUp(t *testing.T
 	eventually(t, "the stream is reset", func() bool { return b.snapshot().SlowStreams3 == 1 })
 	if held := b.shared.HTTP3Held.Load(); held != 0 {
 		t.Errorf("%d bytes are held", held)
+	}
+}
+
+// Exchanges over HTTP/3 that only wait for their clients give their connections up as others do.
+func TestSlowClientsOfHTTP3DoNotKeepAPoolFromOthers(t *testing.T) {
+	t.Parallel() // it waits for the second after which connections are reclaimed
+	const pool = 4
+	for name, ask := range map[string]func(*h3){
+		"uploads": func(c *h3) {
+			head := section(c.request("POST", "/up", "content-length", "100000")...)
+			c.stream().say(false, frame(codec.Headers, head), frame(codec.Data, "abc"))
+		},
+		"readers": func(c *h3) { c.get("/pour") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pour := pouring(nil)
+			s := newService(t, func(c *serviceConn, n int) {
+				switch head, _ := c.R.Peek(6); string(head) {
+				case "POST /":
+					c.drain()
+				case "GET /p":
+					pour(c, n)
+				default:
+					answering(okResponse)(c, n)
+				}
+			})
+			b := serveH3(t, streamed(fmt.Sprintf(`
+loops: 1
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["%s"], pool: {max_connections: %d}}}
+routes: [{match: /, upstream: s}]
+`, s.address(), pool)))
+			slow := b.h3From("127.0.0.2")
+			for range 2 * pool { // as many use the pool as it has connections, and as many wait
+				ask(slow)
+			}
+			eventually(t, "the pool to be full", func() bool { return b.waiting("s") == pool })
+			st := b.h3From("127.0.0.3").get("/")
+			if st.answer(); st.status != 200 {
+				t.Errorf("a client of another address got %d", st.status)
+			}
+			if b.stats("s").Reclaimed == 0 {
+				t.Error("no connection is counted as reclaimed")
+			}
+		})
 	}
 }
 
