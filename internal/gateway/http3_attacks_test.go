@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -37,6 +38,15 @@ func TestHazardFloodsOverHTTP3(t *testing.T) {
 			return err
 		}
 	}
+	trailers := func(c *h3) error { // they come when the request is under way
+		q, err := c.OpenStreamSync(c.Context())
+		if err == nil {
+			q.Write([]byte(frame(codec.Headers, section(c.request("POST", "/")...)) +
+				frame(codec.Data, strings.Repeat("x", 17<<10)) + "\x01\x80\x10\x00\x00"))
+			io.Copy(io.Discard, q)
+		}
+		return err
+	}
 	long := frame(codec.Headers, section((&h3{}).request("GET", "/"+strings.Repeat("x", 9000))...))
 	for name, c := range map[string]struct {
 		does func(*h3) error
@@ -44,6 +54,7 @@ func TestHazardFloodsOverHTTP3(t *testing.T) {
 	}{
 		"heads that are too long":            {ask("\x01\x80\x10\x00\x00"), codec.TooManyFaults},
 		"paths that are too long":            {ask(long), codec.TooManyFaults},
+		"trailers that are too long":         {trailers, codec.TooManyFaults},
 		"streams that end without a head":    {func(c *h3) error { return endless(c) }, codec.TooManyFaults},
 		"streams of unknown types":           {uni("\x21whatever"), codec.TooMuchUnknown},
 		"streams that do not say their type": {uni(""), codec.TooMuchUnknown},

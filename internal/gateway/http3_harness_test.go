@@ -96,6 +96,23 @@ func (b *bed) h3() *h3 {
 	return c
 }
 
+// h3From connects a client of an address of its own, that has said what a client must say.
+func (b *bed) h3From(address string) *h3 {
+	b.t.Helper()
+	from := &quic.Transport{Conn: udpOn(b.t, address)}
+	b.t.Cleanup(func() { from.Close() })
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	conn, err := from.Dial(ctx, dialAddr(b.t, b.address(0)), b.tls(), nil)
+	if err != nil {
+		b.t.Fatalf("dial from %s: %v", address, err)
+	}
+	b.t.Cleanup(func() { conn.CloseWithError(0x100, "") }) // its transport tells nobody
+	c := &h3{Conn: conn, t: b.t}
+	c.greet()
+	return c
+}
+
 // greet opens the control stream.
 func (c *h3) greet() {
 	c.t.Helper()

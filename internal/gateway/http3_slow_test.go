@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -123,6 +124,108 @@ func TestAPatientClientOfHTTP3GetsAllOfALongResponse(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// A client that takes what waits for it slowly is not its service's silence, however much of that it has
+// taken when the service's time is over.
+func TestASlowClientOfHTTP3IsNotItsServicesSilence(t *testing.T) {
+	t.Parallel()
+	const all = 1_000_000
+	s := newService(t, func(c *serviceConn, _ int) {
+		if strings.Contains(c.head(), "GET /silent") {
+			c.write("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n")
+			c.drain()
+			return
+		}
+		c.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n")
+		io.CopyN(c, zeros{}, all)
+	})
+	b := limitedH3(t, "send_timeout: 10m",
+		strings.Replace(oneUpstream(s.address()), "match: /", "match: /, stream_timeout: 200ms", 1))
+	c := b.dialH3(b.tls(), &quic.Config{InitialStreamReceiveWindow: 30_000, MaxStreamReceiveWindow: 30_000})
+	c.greet()
+	st := c.get("/")
+	taken := int64(0)
+	eventually(t, "less waits than may, and too much to read on", func() bool {
+		held := b.shared.HTTP3Held.Load()
+		if held >= 60<<10 {
+			n, _ := io.CopyN(io.Discard, st, 4000)
+			taken += n
+		}
+		return held > 34<<10 && held < 60<<10
+	})
+	if err := b.h3().get("/silent").read(); err == nil {
+		t.Error("a response came to its end whose service was silent in the middle")
+	}
+	if rest, err := io.Copy(io.Discard, st); err != nil || taken+rest < all {
+		t.Errorf("%d bytes came, %v", taken+rest, err)
+	}
+}
+
+// What still waits for a client when its WebSocket has ended is judged as any other response is.
+func TestAClientOfHTTP3ThatDoesNotTakeTheEndOfItsWebSocketIsGivenUp(t *testing.T) {
+	t.Parallel()
+	s := newService(t, func(c *serviceConn, _ int) {
+		c.request()
+		c.write(wasSwitched + unmasked(0x82, strings.Repeat("x", 9000)))
+		c.drain()
+	})
+	b := limitedH3(t, "send_timeout: 100ms", strings.Replace(oneUpstream(s.address()), "match: /",
+		"match: /, websocket: {lifetime: 50ms, close_grace: 10ms}", 1))
+	c := b.dialH3(b.tls(), &quic.Config{InitialStreamReceiveWindow: 1000, MaxStreamReceiveWindow: 1000})
+	c.greet()
+	fields := append([]string{":protocol", "websocket"}, c.request("CONNECT", "/")...)
+	c.stream().say(false, frame(codec.Headers, section(fields...)))
+	eventually(t, "the stream is reset", func() bool { return b.snapshot().SlowStreams3 == 1 })
+	if held := b.shared.HTTP3Held.Load(); held != 0 {
+		t.Errorf("%d bytes are held", held)
+	}
+}
+
+// Exchanges over HTTP/3 that only wait for their clients give their connections up as others do.
+func TestSlowClientsOfHTTP3DoNotKeepAPoolFromOthers(t *testing.T) {
+	t.Parallel() // it waits for the second after which connections are reclaimed
+	const pool = 4
+	for name, ask := range map[string]func(*h3){
+		"uploads": func(c *h3) {
+			head := section(c.request("POST", "/up", "content-length", "100000")...)
+			c.stream().say(false, frame(codec.Headers, head), frame(codec.Data, "abc"))
+		},
+		"readers": func(c *h3) { c.get("/pour") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pour := pouring(nil)
+			s := newService(t, func(c *serviceConn, n int) {
+				switch head, _ := c.R.Peek(6); string(head) {
+				case "POST /":
+					c.drain()
+				case "GET /p":
+					pour(c, n)
+				default:
+					answering(okResponse)(c, n)
+				}
+			})
+			b := serveH3(t, streamed(fmt.Sprintf(`
+loops: 1
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["%s"], pool: {max_connections: %d}}}
+routes: [{match: /, upstream: s}]
+`, s.address(), pool)))
+			slow := b.h3From("127.0.0.2")
+			for range 2 * pool { // as many use the pool as it has connections, and as many wait
+				ask(slow)
+			}
+			eventually(t, "the pool to be full", func() bool { return b.waiting("s") == pool })
+			st := b.h3From("127.0.0.3").get("/")
+			if st.answer(); st.status != 200 {
+				t.Errorf("a client of another address got %d", st.status)
+			}
+			if b.stats("s").Reclaimed == 0 {
+				t.Error("no connection is counted as reclaimed")
+			}
+		})
+	}
 }
 
 // The service is not sent more than it takes: the client's windows hold the rest back.

@@ -140,6 +140,23 @@ func TestInterimResponsesAndExpectOverHTTP3(t *testing.T) {
 	}
 }
 
+// A call that breaks off behind its head ends with a status that clients know, and not with a reset.
+func TestACallOverHTTP3ThatBreaksOffHasAStatus(t *testing.T) {
+	t.Parallel()
+	s := newService(t, func(c *serviceConn, _ int) {
+		c.head()
+		c.write("HTTP/1.1 200 OK\r\nContent-Type: application/grpc\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			"5\r\n\x00\x00\x00\x00\x00\r\n")
+	})
+	c := serveH3(t, oneUpstream(s.address())).h3()
+	st := c.stream().say(true, frame(codec.Headers,
+		section(c.request("POST", "/a.B/C", "content-type", "application/grpc", "te", "trailers")...)))
+	st.answer()
+	if st.status != 200 || len(st.body) != 5 || st.trailers.Get("Grpc-Status") != "14" {
+		t.Errorf("got %d, %d bytes and %v", st.status, len(st.body), st.trailers)
+	}
+}
+
 func TestAWebSocketOverHTTP3ReachesAServiceOfHTTP1(t *testing.T) {
 	t.Parallel()
 	s := newService(t, func(c *serviceConn, _ int) {

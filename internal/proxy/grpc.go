@@ -309,7 +309,7 @@ func (f *flow) messageOf(text []byte) []byte {
 // to be reset then.
 func (f *flow) cutCall(reason exchange.Reason) bool {
 	c := f.call
-	possible := c.kind == grpc.Native && f.version == http20 || c.web.down && c.down.Between()
+	possible := c.kind == grpc.Native && f.version >= http20 || c.web.down && c.down.Between()
 	if !possible || f.is(answered) || f.stage == stageTunnel {
 		return false
 	}

@@ -332,6 +332,11 @@ func (r *http3Reading) deliverable(d *http3Delivery) error {
 	to := 0
 	for {
 		part, used, why := r.reader.Next(in)
+		if why == http3.BlockTooLarge {
+			// It is what malformed trailers are, which have a budget. What follows is not read.
+			r.trailer, r.fault, r.ended = nil, http2.TrailersTooLarge, true
+			break
+		}
 		if why != http3.OK {
 			return why
 		}
@@ -351,7 +356,7 @@ func (r *http3Reading) deliverable(d *http3Delivery) error {
 	r.have = nil
 	if d.ended = r.ended; d.ended {
 		d.trailer, d.fault = r.trailer, r.fault
-		if why := r.reader.End(); why != http3.OK {
+		if why := r.reader.End(); why != http3.OK && r.fault != http2.TrailersTooLarge {
 			return why
 		}
 	}

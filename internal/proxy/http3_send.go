@@ -188,7 +188,7 @@ func (st *http3Stream) sentAll() {
 
 // drained is called when the client takes more.
 func (st *http3Stream) drained() {
-	if st.flow != nil && !st.finished && !st.congested() {
+	if st.flow != nil && !st.finished && !st.out.full(st.window()) {
 		st.unwatch()
 		st.flow.clientDrained()
 	}
@@ -225,13 +225,13 @@ func (st *http3Stream) send(f *flow, buf []byte, from, to int, parts parts) erro
 	return err
 }
 
-// congested implements stream.
+// congested implements stream. A response that has begun to wait does so until drained is called,
+// however much has gone meanwhile: who asks need not be who would go on with it.
 func (st *http3Stream) congested() bool {
-	if !st.out.full(st.window()) {
-		return false
+	if !st.waits && st.out.full(st.window()) {
+		st.watch()
 	}
-	st.watch()
-	return true
+	return st.waits
 }
 
 // space implements stream.

@@ -482,6 +482,9 @@ func (st *http3Stream) finish(f *flow, _ bool) {
 		}
 		st.finished = true
 		st.push(nil, nil, nil, true)
+		if !st.outDone {
+			st.watch()
+		}
 	}
 	st.free(f)
 	st.over()

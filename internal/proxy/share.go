@@ -71,6 +71,13 @@ func (w *Worker) findHolders(full []*sharing) {
 			s.holders = append(s.holders, holder{f, f.Life()})
 		}
 	}
+	for h := w.http3.next; h != &w.http3; h = h.next {
+		for st := h.first; st != nil; st = st.after {
+			if st.flow != nil {
+				note(st.flow)
+			}
+		}
+	}
 	for c := w.clients.next; c != &w.clients; c = c.next {
 		switch {
 		case c.flow != nil:
