@@ -12,7 +12,7 @@ func (u *Upstream) Inherit(from *Upstream) {
 	defer from.mu.Unlock()
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.ejections, from.heir = from.ejections, u
+	u.ejections = from.ejections
 	if u.bound != nil && from.bound != nil {
 		u.bound = from.bound
 	}
