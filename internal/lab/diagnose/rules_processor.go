@@ -37,13 +37,14 @@ var processorRules = []Rule{
 			Text: "write the copy or the check by hand, or generate it; " +
 				"or look at each type once and keep what was found",
 		}),
-	costly("handshakes-dominate", classHandshake, .3, "TLS handshakes take %s of "+
+	seenByClients(costly("handshakes-dominate", classHandshake, .3, "TLS handshakes take %s of "+
 		"the processor time",
 		"a full handshake costs as much as some hundred small requests: "+
 			"with kept connections and resumption it is a few percent",
 		Action{
 			Text: "resume sessions: do not set SessionTicketsDisabled, and share ticket keys " +
-				"between instances (tls.Config.SetSessionTicketKeys)",
+				"between instances (tls.Config.SetSessionTicketKeys); in nginx ssl_session_cache " +
+				"shared:tls:10m, and ssl_session_tickets on with ssl_session_ticket_key",
 		},
 		Action{
 			Text:    "use an ECDSA P-256 certificate: its handshake costs a tenth of RSA's",
@@ -52,7 +53,7 @@ var processorRules = []Rule{
 		Action{
 			Text: "have clients keep connections: an idle timeout above their think time",
 		},
-	).unless("upstream-connections-not-reused", "client-connections-closed"),
+	)).unless("upstream-connections-not-reused", "client-connections-closed"),
 	{
 		Name:  "gc-heavy",
 		Claim: "Garbage collection takes much of the processor time",

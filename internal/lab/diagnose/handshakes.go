@@ -1,0 +1,89 @@
+package diagnose
+
+import (
+	"strconv"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+)
+
+const (
+	// newEach is how many connections for each request a client has to make for their handshakes to
+	// be worth a look, and everResumed which share of them may resume a session where hardly any does.
+	newEach     = .5
+	everResumed = .05
+)
+
+// seenByClients has a rule about TLS handshakes look at what a client sees of them where there is no
+// profile: how long a connection takes that resumes nothing, beside the answer.
+func seenByClients(r Rule) Rule {
+	inProfile := r.Judge
+	r.Needs = []string{"profile:cpu|" + measure.TargetCPU}
+	r.Threshold += "; or, without a profile, over a connection for two requests, of which none " +
+		"resumes a session, and a lone client waits longer for one than for the answer"
+	r.Judge = func(e *Evidence) *Finding {
+		if e.AtLine.Profile(kindCPU) != nil {
+			return inProfile(e)
+		}
+		return judgeFullHandshakes(e)
+	}
+	r.Counters = append(r.Counters, Counter{
+		"the survey was asked for a full handshake for each connection",
+		func(e *Evidence) (string, bool) {
+			resumes := e.Run.Manifest.Settings["resumption"]
+			return "", resumes == "false"
+		},
+	})
+	return r
+}
+
+func judgeFullHandshakes(e *Evidence) *Finding {
+	t, requests := &e.AtLine.Step.Totals, e.AtLine.Goodput()
+	made := float64(t.ConnectionsMade)
+	if !strings.HasPrefix(e.Run.Manifest.Target, "https:") || requests == 0 ||
+		e.AtLine.connections() < newEach*requests || float64(t.Resumed) > everResumed*made {
+		return nil
+	}
+	connect, answer := e.lone()
+	if connect <= answer {
+		return nil
+	}
+	share := connect / (connect + answer)
+	return &Finding{
+		Claim: "Each connection begins with a full TLS handshake: no session is resumed, and a lone " +
+			"client waits " + span(connect) + " for a connection and " + span(answer) + " for the answer",
+		Rank:       Cost,
+		Confidence: .75,
+		Evidence: []Fact{
+			{
+				What:  "sessions resumed, of the connections at the line",
+				Value: strconv.FormatUint(t.Resumed, 10) + " of " + strconv.FormatUint(t.ConnectionsMade, 10),
+			},
+			{What: "a new connection, for a client that is alone", Value: span(connect)},
+			{What: "and the answer", Value: span(answer)},
+		},
+		saves: &cure{saves: resumed * share, elsewhere: resumed * e.clientsShare()},
+	}
+}
+
+// lone is for how long a client that is alone waits for a new connection, and then for the answer, in
+// seconds: what the survey's warm-up saw, which sends one request after the other. Both are 0 where
+// it kept its connection.
+func (e *Evidence) lone() (connect, answer float64) {
+	requests, whole := 0.0, 0.0
+	for i := range e.Run.Steps {
+		s := &e.Run.Steps[i]
+		n := float64(s.Totals.Ended[measure.OK])
+		if s.Plan.Phase != measure.PhaseWarmUp || s.Plan.Connections != 1 ||
+			float64(s.Totals.ConnectionsMade) < n {
+			continue
+		}
+		requests += n
+		whole += float64(s.Totals.Length) / 1e9
+		answer += s.Totals.Response.Mean() / 1e9 * n
+	}
+	if requests == 0 {
+		return 0, 0
+	}
+	return (whole - answer) / requests, answer / requests
+}

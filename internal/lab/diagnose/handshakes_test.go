@@ -1,0 +1,58 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// Without a profile the generator still sees that no session is resumed, and the warm-up how long a
+// connection takes beside an answer.
+func TestFullHandshakesAreSeenByTheirClients(t *testing.T) {
+	for name, c := range map[string]struct {
+		scheme          string
+		connect, answer time.Duration
+		made, resumed   uint64
+		resumption      string
+		want            bool
+	}{
+		"each connection a full handshake": {"https", 3 * time.Millisecond, time.Millisecond, 4000, 0, "true", true},
+		"an answer that takes longer":      {"https", time.Millisecond, 3 * time.Millisecond, 4000, 0, "true", false},
+		"sessions that are resumed":        {"https", 3 * time.Millisecond, time.Millisecond, 4000, 3900, "true", false},
+		"connections that are kept":        {"https", 3 * time.Millisecond, time.Millisecond, 40, 0, "true", false},
+		"no TLS":                           {"http", 3 * time.Millisecond, time.Millisecond, 4000, 0, "true", false},
+		"resumption that was not asked for": {
+			"https", 3 * time.Millisecond, time.Millisecond, 4000, 0, "false", false,
+		},
+	} {
+		run := newFixture(t, strings.Split(base, "\n")...).open(t)
+		run.Manifest.Target = c.scheme + "://127.0.0.1/"
+		run.Manifest.Settings = map[string]string{"new_connections": "true", "resumption": c.resumption}
+		for i := range run.Steps {
+			if run.Steps[i].Plan.Phase == measure.PhaseAtLine {
+				run.Steps[i].Totals.ConnectionsMade, run.Steps[i].Totals.Resumed = c.made, c.resumed
+			}
+		}
+		const requests = 100
+		warm := measure.Step{Plan: measure.StepPlan{Phase: measure.PhaseWarmUp, Connections: 1}}
+		var h measure.Histogram
+		for range requests {
+			h.Record(c.answer.Nanoseconds())
+		}
+		warm.Totals.Response = h.Sparse()
+		warm.Totals.Ended[measure.OK], warm.Totals.ConnectionsMade = requests, requests
+		warm.Totals.Length = requests * (c.connect + c.answer).Nanoseconds()
+		run.Steps = append(run.Steps, warm)
+		d := Run(run)
+		f := d.found("handshakes-dominate")
+		if (f != nil) != c.want {
+			t.Errorf("%s: found %v, held back %+v", name, names(d), d.HeldBack)
+			continue
+		}
+		if f != nil && (!f.says("no session is resumed") || !f.says("3 ms") || f.Gain.Factor < 1.3) {
+			t.Errorf("%s: %q, gain %v", name, f.Claim, f.Gain.Factor)
+		}
+	}
+}
