@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/google/pprof/profile"
 )
@@ -23,11 +24,12 @@ const (
 	// times its text.
 	Most = 64 << 20
 
-	mostStacks = 200_000   // different ones; package profile takes no more
-	mostFrames = 4_000_000 // of all of these
-	mostPlaces = 250_000   // different functions, files and lines
-	mostDepth  = 10_000    // frames of one stack
-	mostText   = 4 << 10   // bytes of a function's or a file's name; what follows is cut off
+	mostStacks = 200_000     // different ones; package profile takes no more
+	mostFrames = 4_000_000   // of all of these
+	mostWork   = 400_000_000 // of all that are added, those that were there already among them
+	mostPlaces = 250_000     // different functions, files and lines
+	mostDepth  = 10_000      // frames of one stack
+	mostText   = 4 << 10     // bytes of a function's or a file's name; what follows is cut off
 )
 
 // Frame is one call of a stack.
@@ -156,8 +158,10 @@ type Builder struct {
 	functions map[[2]string]*profile.Function
 	binaries  map[string]*profile.Mapping
 	stacks    map[string]*profile.Sample
+	stack     []*profile.Location
 	key       []byte
 	frames    int
+	work      int
 }
 
 // NewBuilder makes one for a profile that was taken for so many seconds, 0 when that is not known.
@@ -180,18 +184,37 @@ func NewBuilder(seconds float64) *Builder {
 // Add adds a stack, the leaf first, that was seen so many times, for so long. It keeps nothing of
 // the slice. An error says that a bound is reached; nothing was added then.
 func (b *Builder) Add(stack []Frame, samples, nanos int64) error {
+	if len(stack) > mostDepth {
+		return errDepth
+	}
+	b.stack = b.stack[:0]
+	for _, f := range stack {
+		l, err := b.place(f)
+		if err != nil {
+			return err
+		}
+		b.stack = append(b.stack, l)
+	}
+	return b.add(b.stack, samples, nanos)
+}
+
+var errDepth = fmt.Errorf("a stack has more than %d frames", mostDepth)
+
+// add is Add of frames whose places are known: to look for one costs as much as its names are long,
+// and a small file can have the same deep stack again and again.
+func (b *Builder) add(stack []*profile.Location, samples, nanos int64) error {
 	if len(stack) == 0 {
 		return nil
 	}
 	if len(stack) > mostDepth {
-		return fmt.Errorf("a stack has more than %d frames", mostDepth)
+		return errDepth
+	}
+	if b.work += len(stack); b.work > mostWork {
+		return fmt.Errorf("the samples are too many for stacks as deep as these: "+
+			"they have more than %d frames", mostWork)
 	}
 	b.key = b.key[:0]
-	for _, f := range stack {
-		l := b.place(f)
-		if l == nil {
-			return fmt.Errorf("there are more than %d different functions and lines", mostPlaces)
-		}
+	for _, l := range stack {
 		b.key = binary.AppendUvarint(b.key, l.ID)
 	}
 	s, ok := b.stacks[string(b.key)]
@@ -202,10 +225,7 @@ func (b *Builder) Add(stack []Frame, samples, nanos int64) error {
 		if b.frames += len(stack); b.frames > mostFrames {
 			return fmt.Errorf("the stacks have more than %d frames", mostFrames)
 		}
-		s = &profile.Sample{Value: []int64{0, 0}}
-		for _, f := range stack {
-			s.Location = append(s.Location, b.place(f))
-		}
+		s = &profile.Sample{Value: []int64{0, 0}, Location: slices.Clone(stack)}
 		b.stacks[string(b.key)] = s
 		b.out.Sample = append(b.out.Sample, s)
 	}
@@ -221,13 +241,13 @@ func sum(a, b int64) int64 {
 	return a + b
 }
 
-// place is a frame's location; nil when there are too many.
-func (b *Builder) place(f Frame) *profile.Location {
+// place is a frame's location.
+func (b *Builder) place(f Frame) (*profile.Location, error) {
 	if l, ok := b.places[f]; ok {
-		return l
+		return l, nil
 	}
 	if len(b.places) == mostPlaces {
-		return nil
+		return nil, fmt.Errorf("there are more than %d different functions and lines", mostPlaces)
 	}
 	name, file := f.Function[:min(len(f.Function), mostText)], f.File[:min(len(f.File), mostText)]
 	fn, ok := b.functions[[2]string{name, file}]
@@ -245,7 +265,7 @@ func (b *Builder) place(f Frame) *profile.Location {
 	}
 	b.places[f] = l
 	b.out.Location = append(b.out.Location, l)
-	return l
+	return l, nil
 }
 
 // binary is the mapping for a program or library; nil for none, and for those over pprof's bound.
