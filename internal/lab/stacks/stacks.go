@@ -52,6 +52,9 @@ type Options struct {
 	Seconds float64
 }
 
+// MostHertz is the most samples a second that a profile may say or be said to have.
+const MostHertz = 1_000_000
+
 // nanos is what one sample is worth.
 func (o Options) nanos(usual float64) int64 {
 	hertz := usual
@@ -97,7 +100,7 @@ func Read(data []byte, o Options) (*profile.Profile, Format, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if !(o.Hertz >= 0 && o.Hertz <= 1e6) || !(o.Seconds >= 0 && o.Seconds <= 1e6) {
+	if !(o.Hertz >= 0 && o.Hertz <= MostHertz) || !(o.Seconds >= 0 && o.Seconds <= 1e6) {
 		return nil, "", errors.New("the samples a second and the seconds are 0 to 1,000,000")
 	}
 	switch text := bytes.TrimLeft(data, " \t\r\n\uFEFF"); {
@@ -121,7 +124,8 @@ func Read(data []byte, o Options) (*profile.Profile, Format, error) {
 // unpack decompresses what is compressed.
 func unpack(data []byte) (raw []byte, packed bool, err error) {
 	if len(data) > Most {
-		return nil, false, fmt.Errorf("it has %d MiB, more than %d", len(data)>>20, Most>>20)
+		return nil, false, fmt.Errorf("it has more than %d MiB: profile for a shorter time, or less "+
+			"often", Most>>20)
 	}
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, false, nil
