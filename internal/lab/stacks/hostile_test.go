@@ -109,6 +109,7 @@ func TestSizesAreBounded(t *testing.T) {
 
 // A file of some hundred kilobytes can ask for the same deep stack again and again.
 func TestTheWorkIsBounded(t *testing.T) {
+	stacks.LimitWork(t, 50_000_000)
 	const deep = 9_000
 	chain := func(last string) string {
 		var text strings.Builder

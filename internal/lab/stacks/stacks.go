@@ -24,13 +24,16 @@ const (
 	// times its text.
 	Most = 64 << 20
 
-	mostStacks = 200_000     // different ones; package profile takes no more
-	mostFrames = 4_000_000   // of all of these
-	mostWork   = 400_000_000 // of all that are added, those that were there already among them
-	mostPlaces = 250_000     // different functions, files and lines
-	mostDepth  = 10_000      // frames of one stack
-	mostText   = 4 << 10     // bytes of a function's or a file's name; what follows is cut off
+	mostStacks = 200_000   // different ones; package profile takes no more
+	mostFrames = 4_000_000 // of all of these
+	mostPlaces = 250_000   // different functions, files and lines
+	mostDepth  = 10_000    // frames of one stack
+	mostText   = 4 << 10   // bytes of a function's or a file's name; what follows is cut off
 )
+
+// mostWork is how many frames may be added, those of stacks that were there already among them. It is
+// a variable for tests.
+var mostWork = 400_000_000
 
 // Frame is one call of a stack.
 type Frame struct {
