@@ -14,20 +14,27 @@ import (
 // What stands in for ssh does what a broken login does, and has started a program that holds its
 // output open.
 func TestALoginThatGoesWrongIsGivenUpAndLeavesNothing(t *testing.T) {
-	shorten(t, &closePatience)
-	shorten(t, &loginPatience)
+	toClose, toLogIn := closePatience, loginPatience
+	t.Cleanup(func() { closePatience, loginPatience = toClose, toLogIn })
+	closePatience = 100 * time.Millisecond // it would end nothing that these leave
 	names := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 	machine := "echo " + saysMachine + " Linux " + names[runtime.GOARCH]
-	for what, c := range map[string]struct{ does, want string }{
-		"it says nothing":            {"", "its login has said nothing"},
-		"it prints without an end":   {"yes motd", "prints without an end"},
-		"its machine is another":     {"echo " + saysMachine + " Linux sparc64", "made for"},
-		"it says nothing any more":   {machine, "its login has said nothing"},
-		"it does not take a program": {machine + "; echo " + saysNeeds, "the program cannot be sent"},
-		"its generator says nothing": {machine + "; echo " + saysHas, "it has not greeted"},
+	for what, c := range map[string]struct {
+		does, want string
+		silent     bool // it takes all the time that it may
+	}{
+		"it says nothing":            {"", "its login has said nothing", true},
+		"it prints without an end":   {"yes motd", "prints without an end", false},
+		"its machine is another":     {"echo " + saysMachine + " Linux sparc64", "made for", false},
+		"it says nothing any more":   {machine, "its login has said nothing", true},
+		"it does not take a program": {machine + "; echo " + saysNeeds, "cannot be sent", true},
+		"its generator says nothing": {machine + "; echo " + saysHas, "it has not greeted", true},
 		"its generator makes no sense": {machine + "; echo " + saysHas + "; yes",
-			"not the generator's protocol"},
+			"not the generator's protocol", false},
 	} {
+		if loginPatience = time.Minute; c.silent {
+			loginPatience = 2 * time.Second
+		}
 		dir := t.TempDir()
 		child := filepath.Join(dir, "child")
 		script := fmt.Sprintf("#!/bin/sh\nsleep 1000 &\necho $! >%s\n%s\nwait\n", child, c.does)
@@ -52,13 +59,6 @@ func TestALoginThatGoesWrongIsGivenUpAndLeavesNothing(t *testing.T) {
 			<-tick.C
 		}
 	}
-}
-
-// shorten makes a patience short until the test's end.
-func shorten(t *testing.T, patience *time.Duration) {
-	whole := *patience
-	*patience = 500 * time.Millisecond
-	t.Cleanup(func() { *patience = whole })
 }
 
 // runs says whether there is a process that has not ended.
