@@ -50,10 +50,17 @@ func usageError(line *kong.Context, err error) error {
 	if node := line.Selected(); node != nil {
 		name = node.FullPath()
 	}
-	// The parser lists "" among the choices of what may be left out, and calls times by their
-	// type's name.
-	said := strings.NewReplacer(`,"" but`, ` but`, "expected duration but",
-		"expected a time such as 30s or 1m30s but").Replace(err.Error())
+	// The parser lists "" among the choices of what may be left out, and calls values, and what it
+	// found in their place, by its own names.
+	said := strings.NewReplacer(`,"" but`, ` but`,
+		"expected duration but", "expected a time such as 30s or 1m30s but",
+		"expected duration value but", "expected a time such as 30s or 1m30s but",
+		"expected string value but", "expected a value but",
+		"expected float value but", "expected a number but",
+		"expected int value but", "expected a whole number but",
+		"expected uint value but", "expected a whole number from 0 on but",
+		`"EOL" (<EOL>)`, "nothing", " (short flag)", "", " (long flag)", "",
+	).Replace(err.Error())
 	said, _, _ = strings.Cut(said, ": time: ")
 	return withExit{
 		exitUsage, errors.New(said + " (" + name + " --help says what can be given)"),

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"plimsoll/internal/lab/document"
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/harness"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
@@ -181,7 +182,7 @@ func (k *replayCommand) print(
 			document.Log{Stats: stats, Kept: kept}))
 	}
 	return c.print([]byte(fmt.Sprintf("%s at %s, over %s, with %s\n\n%s\n%s",
-		k.Log, k.Target, k.over(k.Connections), many(loops, "loop"),
+		format.Clean(k.Log), format.Clean(k.Target), k.over(k.Connections), many(loops, "loop"),
 		text.Replay(stats, kept),
 		text.Load(&text.Run{
 			Totals: t,

@@ -53,7 +53,7 @@ func openRun(c *console, dir string) (*record.Run, error) {
 	}
 	for _, note := range run.Notes {
 		// it may name files that somebody else made
-		fmt.Fprintf(c.err, "%s: %s\n", dir, format.Clean(note))
+		fmt.Fprintf(c.err, "%s: %s\n", format.Clean(dir), format.Clean(note))
 	}
 	return run, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/remote"
 	"plimsoll/internal/lab/slo"
+	"plimsoll/internal/lab/stacks"
 	"plimsoll/internal/lab/survey"
 	"plimsoll/internal/lab/text"
 )
@@ -44,7 +46,7 @@ type surveyCommand struct {
 	Out            string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
 	Export         string        `placeholder:"FILE" help:"Write the load line as a small JSON document, for other programs."`
 	Start          float64       `placeholder:"RATE" help:"Begin with this rate (found by itself)."`
-	Limit          float64       `placeholder:"RATE" help:"Never offer more than this rate (no limit but --overshoot)."`
+	Limit          float64       `placeholder:"RATE" help:"Never offer more than this rate, but in the warm-up, which sends one request after the other (no limit but --overshoot)."`
 	Overshoot      float64       `default:"2" placeholder:"TIMES" help:"Never offer more than this multiple of the highest rate that passed (${default})."`
 	Arrivals       string        `enum:"poisson,constant" default:"poisson" placeholder:"KIND" help:"How requests are spread in time: poisson or constant (${default})."`
 	Connections    int           `short:"c" placeholder:"N" help:"The maximum number of connections (as the rate needs)."`
@@ -204,7 +206,7 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 			"each page costs the target something", mostPages)
 	case k.Runs < 1:
 		return nil, errors.New("--runs must be at least 1")
-	case k.Start < 0 || k.Limit < 0:
+	case !(k.Start >= 0) || !(k.Limit >= 0) || math.IsInf(max(k.Start, k.Limit), 0):
 		return nil, errors.New("--start and --limit are rates above 0")
 	case k.Limit > 0 && k.Start > k.Limit:
 		return nil, errors.New("--start must not be above --limit: begin with a lower rate")
@@ -244,8 +246,8 @@ func (k *surveyCommand) checkProfiler() error {
 		return errors.New("--perf, --inspect and --profile-command all take the processor's " +
 			"profile: give one of them")
 	}
-	if k.ProfileHertz < 0 {
-		return errors.New("--profile-hertz is above 0")
+	if !(k.ProfileHertz >= 0 && k.ProfileHertz <= stacks.MostHertz) {
+		return fmt.Errorf("--profile-hertz is above 0 and at most %v", stacks.MostHertz)
 	}
 	if k.ProfileCommand != "" {
 		if _, err := profiler.NewCommand(k.ProfileCommand, 0, 0); err != nil {

@@ -119,11 +119,19 @@ func (x *exchange) addBody(data []byte) {
 	if !x.request.Body {
 		return
 	}
-	h, w := x.held, x.c.w
-	take := max(min(len(data), BodyLimit-len(h.body), mostBodies-w.bodyBytes), 0)
+	h := x.held
+	take := x.c.w.roomForBody(len(data), len(h.body))
 	h.body = append(h.body, data[:take]...)
-	w.bodyBytes += take
 	h.cut = h.cut || take < len(data)
+}
+
+// roomForBody is how many of n more bytes may be kept of a body of which some are kept already, and
+// counts them. Goroutines of HTTP/3 that ask at the same time may make it a little more than
+// mostBodies.
+func (w *worker) roomForBody(n, kept int) int {
+	take := max(min(n, BodyLimit-kept, mostBodies-int(w.bodyBytes.Load())), 0)
+	w.bodyBytes.Add(int64(take))
+	return take
 }
 
 func (w *worker) getHeld() *held {
@@ -143,7 +151,9 @@ func (w *worker) putHeld(x *exchange) {
 		return
 	}
 	x.held = nil
-	w.bodyBytes -= len(h.body)
+	if len(h.body) > 0 {
+		w.bodyBytes.Add(-int64(len(h.body)))
+	}
 	size := cap(h.head) + cap(h.body)
 	if w.heldBytes+size > keptHeld {
 		return

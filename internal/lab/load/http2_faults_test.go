@@ -1,6 +1,7 @@
 package load_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"io"
 	"net"
@@ -116,6 +117,24 @@ func TestAConnectionThatEndsLosesItsStreams(t *testing.T) {
 	o.Arrivals = every(10, ms)
 	totals, _ := run(t, o)
 	want(t, totals, map[measure.Kind]uint64{measure.OK: 8, measure.ConnectionLost: 2})
+}
+
+// An answer that comes together with SETTINGS is there before the request was sent, though the
+// request may have begun by then.
+func TestAnAnswerToWhatWasNotSentIsBadHTTP(t *testing.T) {
+	s := accept(t, func(_ int64, c net.Conn) {
+		var early bytes.Buffer
+		p := &peer{Framer: http2.NewFramer(&early, c), c: c}
+		p.WriteSettings()
+		p.ok(1)
+		c.Write(early.Bytes())
+		io.Copy(io.Discard, c)
+	})
+	o := over2(get(t, s.url()), 1)
+	o.Arrivals = every(5, ms)
+	totals, _ := run(t, o)
+	want(t, totals, map[measure.Kind]uint64{measure.BadHTTP: 5})
+	contains(t, totals.Examples["bad_http"], "idle_stream")
 }
 
 // What breaks the rules of HTTP/2 and ends one stream, or the connection with both.

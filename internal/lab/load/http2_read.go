@@ -40,7 +40,7 @@ func (h *http2Conn) frames(b []byte) (used int) {
 func (h *http2Conn) frame(f *http2.Frame, err http2.Error) {
 	switch f.Type {
 	case http2.Data, http2.Headers, http2.RSTStream, http2.WindowUpdate:
-		if f.Stream >= h.next {
+		if f.Stream >= h.idle() {
 			h.violated(http2.IdleStream)
 			return
 		}
@@ -70,6 +70,15 @@ func (h *http2Conn) frame(f *http2.Frame, err http2.Error) {
 	if s := h.at(f.Stream); err.Failed() && h.alive() && s != nil {
 		h.broken(s, err.Reason)
 	}
+}
+
+// idle is the least identifier of a stream that the target has not heard of: those whose requests
+// have begun and are not on their way are among them.
+func (h *http2Conn) idle() uint32 {
+	if len(h.unsent) > 0 {
+		return h.unsent[0]
+	}
+	return h.next
 }
 
 // broken ends a stream because of what came on it.

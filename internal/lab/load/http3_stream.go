@@ -23,6 +23,7 @@ type http3Stream struct {
 
 // answer3 is what came on a stream.
 type answer3 struct {
+	w        *worker
 	response head.Response
 	body     []byte
 	cut      bool // there was more of the body than BodyLimit
@@ -108,7 +109,7 @@ var (
 // read reads an answer to its end. It is the stream's goroutine. wanted says that the script wants to
 // see the body.
 func (s *http3Stream) read(wanted, toHEAD bool) *answer3 {
-	a := &answer3{}
+	a := &answer3{w: s.c.w}
 	var r http3.Reader
 	r.ResetResponse(mostBlock)
 	buf := make([]byte, 4<<10)
@@ -187,7 +188,7 @@ func (a *answer3) addBody(data []byte, wanted bool) {
 	if !wanted {
 		return
 	}
-	take := max(min(len(data), BodyLimit-len(a.body)), 0)
+	take := a.w.roomForBody(len(data), len(a.body))
 	a.body = append(a.body, data[:take]...)
 	a.cut = a.cut || take < len(data)
 }
@@ -213,6 +214,7 @@ func (a *answer3) failed(err error) *answer3 {
 func (h *http3Conn) answered(q *quic.Conn, s *http3Stream, a *answer3) {
 	c := h.c
 	w := c.w
+	w.bodyBytes.Add(-int64(len(a.body)))
 	if h.q != q || h.streams[s.number] != s {
 		return // its time was over, or the connection's
 	}

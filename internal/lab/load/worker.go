@@ -3,6 +3,7 @@ package load
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quic-go/quic-go"
 
@@ -69,7 +70,7 @@ type worker struct {
 	answer    Answer
 	freeHeld  *held
 	heldBytes int
-	bodyBytes int // of the bodies that are held now
+	bodyBytes atomic.Int64 // of the bodies that are held now; those of HTTP/3 are on goroutines
 
 	part   *part // the window that is being counted
 	flipAt int64

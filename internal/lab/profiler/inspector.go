@@ -41,6 +41,10 @@ func NewInspector(address string) (*Inspector, error) {
 	i := &Inspector{url: u, grace: grace}
 	// Nothing of it may stay open: it would be counted as a connection of the target's.
 	i.client.Transport = &http.Transport{DisableKeepAlives: true}
+	// An inspector redirects nobody, and what a target says must not have the lab ask others.
+	i.client.CheckRedirect = func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}
 	return i, nil
 }
 

@@ -109,6 +109,27 @@ func TestWhatAnInspectorMayDoWrong(t *testing.T) {
 	}
 }
 
+// What a target says must not have the lab ask other machines of its network.
+func TestAnInspectorIsNotFollowedElsewhere(t *testing.T) {
+	asked := make(chan string, 10)
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path
+	}))
+	defer other.Close()
+	s := httptest.NewServer(http.RedirectHandler(other.URL, http.StatusFound))
+	defer s.Close()
+	for _, path := range []string{"", "/some-id"} {
+		i, err := NewInspector(s.URL + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := i.Take(t.Context(), time.Millisecond); err == nil ||
+			!strings.Contains(err.Error(), "302") || len(asked) > 0 {
+			t.Errorf("%v, and %d requests to another", err, len(asked))
+		}
+	}
+}
+
 func TestNodesInspector(t *testing.T) {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Fatal("there is no node here: scripts/tools.sh installs it")

@@ -65,7 +65,11 @@ func greet(name string, link Link, expect string) (*peer, error) {
 		closed: make(chan struct{}),
 		clocks: make(chan answer, 1),
 	}
+	late := time.AfterFunc(loginPatience, func() { link.Close() })
 	k, content, err := p.wire.receive()
+	if !late.Stop() {
+		err = fmt.Errorf("it has not greeted for %v", loginPatience)
+	}
 	if err == nil && k != kindHello {
 		err = fmt.Errorf("it begins with a frame of kind %q and not with a greeting", k)
 	}

@@ -114,7 +114,7 @@ func (p program) dial(ctx context.Context, generator string) (Link, error) {
 func (p program) install(l *sshLink) error {
 	known := false
 	for {
-		words, err := l.said()
+		words, err := l.soonSaid()
 		if err != nil {
 			return err
 		}
@@ -145,10 +145,24 @@ func (p program) sendTo(l *sshLink) error {
 		return err
 	}
 	defer f.Close()
-	if _, err := io.CopyN(l, f, p.size); err != nil {
+	late := time.AfterFunc(loginPatience, l.kill)
+	defer late.Stop()
+	if _, err := io.CopyN(patient{l, late}, f, p.size); err != nil {
 		return fmt.Errorf("the program cannot be sent: %w", err)
 	}
 	return nil
+}
+
+// patient is a writer that begins to wait again with each piece.
+type patient struct {
+	io.Writer
+	late *time.Timer
+}
+
+// Write implements io.Writer.
+func (p patient) Write(b []byte) (int, error) {
+	p.late.Reset(loginPatience)
+	return p.Writer.Write(b)
 }
 
 // sameKind says whether this program runs on a machine that calls itself so, by uname -s and -m.
@@ -169,6 +183,7 @@ func sameKind(names []string) error {
 type sshLink struct {
 	command *exec.Cmd
 	in      io.WriteCloser
+	pipe    io.Closer // behind out
 	out     *bufio.Reader
 	heard   int  // bytes of lines before the protocol begins
 	errors  tail // what ssh and the other side's standard error said
@@ -184,6 +199,8 @@ func startSSH(args []string) (*sshLink, error) {
 	}
 	l := &sshLink{command: exec.Command(path, args...), ended: make(chan struct{})}
 	l.command.Stderr = &l.errors
+	// What it has started may hold its standard error open, and is not waited for.
+	l.command.WaitDelay = closePatience
 	// A terminal's Ctrl-C must not reach it: what was measured until then still has to come.
 	l.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if l.in, err = l.command.StdinPipe(); err != nil {
@@ -193,11 +210,22 @@ func startSSH(args []string) (*sshLink, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.out = bufio.NewReader(out)
+	l.pipe, l.out = out, bufio.NewReader(out)
 	if err := l.command.Start(); err != nil {
 		return nil, fmt.Errorf("ssh cannot be started: %w", err)
 	}
 	return l, nil
+}
+
+// soonSaid is said, within the time that a login may take.
+func (l *sshLink) soonSaid() ([]string, error) {
+	late := time.AfterFunc(loginPatience, l.kill)
+	words, err := l.said()
+	if !late.Stop() && err != nil {
+		err = fmt.Errorf("its login has said nothing for %v: does the command true, "+
+			"given to ssh for it, come to an end?", loginPatience)
+	}
+	return words, err
 }
 
 // mostLines bounds what a login may print before the script speaks, in bytes.
@@ -228,8 +256,13 @@ func (l *sshLink) Read(b []byte) (int, error) { return l.out.Read(b) }
 // Write implements Link.
 func (l *sshLink) Write(b []byte) (int, error) { return l.in.Write(b) }
 
-// closePatience is how long a generator may take to end when its input has ended.
-const closePatience = 5 * time.Second
+// closePatience is how long a generator may take to end when its input has ended, and loginPatience
+// how long a login may take to run a command, and to take a piece of the program. They are variables
+// for tests.
+var (
+	closePatience = 5 * time.Second
+	loginPatience = time.Minute
+)
 
 // Close implements Link.
 func (l *sshLink) Close() error {
@@ -249,8 +282,15 @@ func (l *sshLink) Close() error {
 	return l.why
 }
 
-// kill ends ssh at once, and with its connection the generator.
-func (l *sshLink) kill() { _ = l.command.Process.Kill() }
+// kill ends ssh at once, with all that it has started, and with its connection the generator.
+func (l *sshLink) kill() {
+	select {
+	case <-l.ended: // its number may be another's by now
+	default:
+		_ = syscall.Kill(-l.command.Process.Pid, syscall.SIGKILL)
+	}
+	_ = l.pipe.Close() // who has left its group may hold the other end
+}
 
 // tail keeps the last of what is written to it, for an error.
 type tail struct {

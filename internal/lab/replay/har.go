@@ -2,10 +2,12 @@ package replay
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 )
 
@@ -23,12 +25,40 @@ type harEntry struct {
 	Started string `json:"startedDateTime"`
 	Request struct {
 		Method, URL string
-		Headers     []struct{ Name, Value string }
+		Headers     harAgent
 		PostData    struct {
 			MimeType, Text string
 		}
 	}
 	Response struct{ Status int }
+}
+
+// harAgent is the User-Agent of a list of headers, and all that is kept of it: of "{}," three bytes
+// would become a header of thirty.
+type harAgent string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *harAgent) UnmarshalJSON(list []byte) error {
+	d := json.NewDecoder(bytes.NewReader(list))
+	open, err := d.Token()
+	if err != nil || open == nil {
+		return err
+	}
+	if open != json.Delim('[') {
+		return &json.UnmarshalTypeError{Value: "value that is no list", Field: "headers",
+			Type: reflect.TypeFor[[]string]()}
+	}
+	var field, none struct{ Name, Value string }
+	for d.More() {
+		field = none
+		if err := d.Decode(&field); err != nil {
+			return err
+		}
+		if strings.EqualFold(field.Name, "User-Agent") {
+			*a = harAgent(field.Value)
+		}
+	}
+	return nil
 }
 
 // maxEntry bounds an entry, in bytes.
@@ -151,10 +181,8 @@ func (h *har) fill(r *record) {
 	r.values[vTime], r.values[vMethod] = []byte(e.Started), []byte(e.Request.Method)
 	target, _, _ := strings.Cut(e.Request.URL, "#")
 	r.values[vTarget] = []byte(target)
-	for _, f := range e.Request.Headers {
-		if strings.EqualFold(f.Name, "User-Agent") {
-			r.values[vAgent] = []byte(f.Value)
-		}
+	if e.Request.Headers != "" {
+		r.values[vAgent] = []byte(e.Request.Headers)
 	}
 	if e.Response.Status > 0 {
 		r.values[vStatus] = fmt.Append(nil, e.Response.Status)

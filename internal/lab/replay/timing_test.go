@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -331,6 +332,32 @@ func TestAHARIsPutInOrderOfTime(t *testing.T) {
 	if dues(got) != "0s 10s 30s" || stats.Late != 0 || stats.Unreadable != 1 {
 		t.Errorf("%s, late %d, unreadable %d: %v",
 			dues(got), stats.Late, stats.Unreadable, stats.Examples)
+	}
+}
+
+// Of each three bytes of such an entry a header of thirty would be made, and an entry has up to 64 MB.
+func TestAHARsHeadersTakeNoMoreMemoryThanTheirText(t *testing.T) {
+	text := `{"log":{"entries":[{"startedDateTime":"2026-11-20T08:00:00Z","request":{"method":"GET",` +
+		`"url":"https://a.test/","headers":[` + strings.Repeat("{},", 1<<20) +
+		`{"name":"User-Agent","value":"curl"}]}}]}}`
+	path := file(t, text)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	l, err := replay.Open(path, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Start(t.Context(), 1, "shop.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	runtime.ReadMemStats(&after)
+	if took := (after.TotalAlloc - before.TotalAlloc) / uint64(len(text)); took > 20 {
+		t.Errorf("%d bytes of memory for each byte of the entry", took)
+	}
+	if st := s.Stats(); st.Arrivals != 1 || st.WithoutAgent != 0 {
+		t.Errorf("%+v", st)
 	}
 }
 

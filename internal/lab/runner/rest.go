@@ -3,6 +3,7 @@ package runner
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -116,11 +117,14 @@ func (r *Runner) Settle(ctx context.Context) (took time.Duration, err error) {
 	}
 }
 
+var errSilent = errors.New("it does not answer")
+
 // settling is a Settle under way.
 type settling struct {
 	runner   *Runner
 	deadline time.Time
 	refused  int     // looks in a row
+	cause    error   // why the last of them was that
 	last     float64 // descriptors at the last look
 	same     int     // looks in a row at which they did not fall
 }
@@ -182,10 +186,15 @@ func (s *settling) busy(ctx context.Context) (why string, err error) {
 	}
 	if err != nil {
 		// The same options have worked before, so it is the target that cannot be reached.
-		if s.refused++; s.refused >= refusals {
-			return "", fmt.Errorf("the target is gone: %w", err)
+		if errors.Is(err, context.DeadlineExceeded) {
+			// That its time was over does not say what is wrong.
+			err = cmp.Or(s.cause, errSilent)
 		}
-		return fmt.Sprintf("the target cannot be reached: %v", err), nil
+		s.cause = err
+		if s.refused++; s.refused >= refusals {
+			return "", fmt.Errorf("the target is gone: %w", s.cause)
+		}
+		return fmt.Sprintf("the target cannot be reached: %v", s.cause), nil
 	}
 	s.refused = 0
 	if failed := totals.Ended.Failed(); was.ok && failed > 0 {

@@ -21,6 +21,7 @@ type target struct {
 	light       int64
 	failing     bool
 	gone        error
+	slow        time.Duration // it takes to say that it is gone
 	drain       time.Duration
 	runs        []load.Options
 	back        func(f *target) // takes it back to rest at backAt
@@ -41,7 +42,12 @@ func (f *target) run(ctx context.Context, o load.Options) (*measure.Totals, erro
 	f.runs = append(f.runs, o)
 	f.pass()
 	if f.gone != nil {
-		return nil, f.gone
+		select {
+		case <-time.After(f.slow):
+			return nil, f.gone
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	t := new(measure.Totals)
 	if o.Observe == nil {
@@ -295,6 +301,17 @@ func TestSettleSaysWhatDidNotComeBack(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(),
 			"after 30s") || took < 30*time.Second || took > 31*time.Second {
 			t.Errorf("after %v: %v; it should say %q", took, err, want)
+		}
+	}
+	for slow, want := range map[time.Duration]string{
+		1100 * time.Millisecond: "after 30s the target cannot be reached: connection refused",
+		time.Hour:               "after 30s the target cannot be reached: it does not answer",
+	} {
+		_, err := settle(t, rest, func(f *target) {
+			f.gone, f.slow = errors.New("connection refused"), slow
+		}, time.Hour, nothing)
+		if err == nil || err.Error() != want {
+			t.Errorf("a target that takes %v to refuse: %v; it should say %q", slow, err, want)
 		}
 	}
 	took, err := settle(t, rest, func(f *target) { f.gone = errors.New("connection refused") }, time.Hour, nothing)

@@ -26,7 +26,12 @@ type v8Node struct {
 
 	nanos   int64
 	samples int64
+	caller  *v8Node           // nil where a stack begins
+	place   *profile.Location // nil until it is asked for
 }
+
+// root is what V8 calls the node above all others, which is no call.
+const root = "(root)"
 
 // v8Profile is what is in a .cpuprofile.
 type v8Profile struct {
@@ -35,6 +40,7 @@ type v8Profile struct {
 	samples    []int
 	deltas     []int64 // microseconds before each sample since the one before
 	start, end float64 // microseconds
+	stack      []*profile.Location
 }
 
 // readCPUProfile reads V8's .cpuprofile, which is of one thread. A sample counts until the next
@@ -114,6 +120,11 @@ func (p *v8Profile) link() error {
 			child.Parent = n.ID
 		}
 	}
+	for _, n := range p.order {
+		if up := p.nodes[n.Parent]; up != nil && up.CallFrame.FunctionName != root {
+			n.caller = up
+		}
+	}
 	return nil
 }
 
@@ -155,18 +166,11 @@ func (p *v8Profile) weigh(o Options) error {
 // add adds a node's stack, shared out among the lines in which it was found.
 func (p *v8Profile) add(b *Builder, n *v8Node) error {
 	leaf := n.frame()
-	if n.samples == 0 || leaf.Function == "(idle)" || leaf.Function == "(root)" {
+	if n.samples == 0 || leaf.Function == "(idle)" || leaf.Function == root {
 		return nil
 	}
-	stack := []Frame{leaf}
-	for at := p.nodes[n.Parent]; at != nil; at = p.nodes[at.Parent] {
-		if f := at.frame(); f.Function != "(root)" {
-			stack = append(stack, f)
-		}
-		if len(stack) > mostDepth {
-			return fmt.Errorf("node %d is deeper than %d, or its parents are a circle",
-				n.ID, mostDepth)
-		}
+	if err := p.stackOf(b, n); err != nil {
+		return err
 	}
 	ticks := int64(0)
 	for _, t := range n.PositionTicks {
@@ -176,7 +180,7 @@ func (p *v8Profile) add(b *Builder, n *v8Node) error {
 		ticks += t.Ticks
 	}
 	if ticks == 0 {
-		return b.Add(stack, n.samples, n.nanos)
+		return b.add(p.stack, n.samples, n.nanos)
 	}
 	samples, nanos := n.samples, n.nanos
 	for i, t := range n.PositionTicks {
@@ -186,10 +190,32 @@ func (p *v8Profile) add(b *Builder, n *v8Node) error {
 			some, time = samples, nanos // what rounding has left
 		}
 		samples, nanos = samples-some, nanos-time
-		stack[0].Line = t.Line
-		if err := b.Add(stack, some, time); err != nil {
+		leaf.Line = t.Line
+		var err error
+		if p.stack[0], err = b.place(leaf); err != nil {
 			return err
 		}
+		if err := b.add(p.stack, some, time); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stackOf puts the places of a node and its callers into the stack.
+func (p *v8Profile) stackOf(b *Builder, n *v8Node) (err error) {
+	p.stack = p.stack[:0]
+	for at := n; at != nil; at = at.caller {
+		if len(p.stack) > mostDepth {
+			return fmt.Errorf("node %d is deeper than %d, or its parents are a circle",
+				n.ID, mostDepth)
+		}
+		if at.place == nil {
+			if at.place, err = b.place(at.frame()); err != nil {
+				return err
+			}
+		}
+		p.stack = append(p.stack, at.place)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -85,7 +86,7 @@ func packed(text string) string {
 
 func TestSizesAreBounded(t *testing.T) {
 	if _, _, err := stacks.Read(make([]byte, stacks.Most+1), stacks.Options{}); err == nil ||
-		!strings.Contains(err.Error(), "64 MiB, more than 64") {
+		!strings.Contains(err.Error(), "more than 64 MiB") {
 		t.Errorf("a large file: %v", err)
 	}
 	bomb := packed(strings.Repeat(" ", stacks.Most+1))
@@ -104,6 +105,52 @@ func TestSizesAreBounded(t *testing.T) {
 		}
 	}
 	t.Error("there is no bound on the number of stacks")
+}
+
+// A file of some hundred kilobytes can ask for the same deep stack again and again.
+func TestTheWorkIsBounded(t *testing.T) {
+	stacks.LimitWork(t, 5_000_000)
+	const deep = 9_000
+	chain := func(last string) string {
+		var text strings.Builder
+		text.WriteString(`{"nodes":[`)
+		for i := 1; i < deep; i++ {
+			fmt.Fprintf(&text, `{"id":%d,"children":[%d]},`, i, i+1)
+		}
+		return text.String() + fmt.Sprintf(`{"id":%d,"hitCount":1,%s}]}`, deep, last)
+	}
+	events := func(n int, name string) string {
+		return `{"shared":{"frames":[{"name":"` + name + `"}]},` +
+			`"profiles":[{"unit":"none","events":[` +
+			strings.Repeat(`{"type":"O","frame":0,"at":0},`, deep) +
+			strings.Repeat(`{"type":"O","frame":0,"at":1},{"type":"C","frame":0,"at":2},`+
+				`{"type":"O","frame":0,"at":3},{"type":"C","frame":0,"at":0},`, n) +
+			`{"type":"C","frame":0,"at":9}]}]}`
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"lines of a deep node": {
+			chain(`"positionTicks":[` + strings.Repeat(`{"line":1,"ticks":1},`, 60_000) +
+				`{"line":1,"ticks":1}]`), "too many for stacks as deep as these",
+		},
+		"a circle of roots": {
+			`{"nodes":[{"id":1,"children":[2],"callFrame":{"functionName":"(root)"}},` +
+				`{"id":2,"children":[1,3],"callFrame":{"functionName":"(root)"}},` +
+				`{"id":3,"hitCount":1}]}`, "",
+		},
+		"events on a deep stack":      {events(20_000, "f"), "too many for stacks as deep as these"},
+		"a long name in a deep stack": {events(100, strings.Repeat("f", 1<<20)), ""},
+		"frames of a flight recording": {
+			`{"recording":{"events":[{"type":"jdk.ExecutionSample","values":{"stackTrace":` +
+				`{"frames":[` + strings.Repeat("{},", 300_000) + `{}]}}}]}}`,
+			"line 1: an event has more than 10000 frames",
+		},
+	} {
+		_, _, err := stacks.Read([]byte(c.text), stacks.Options{})
+		if c.want == "" && err != nil || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
 }
 
 // What is read is always a profile that the lab can read.

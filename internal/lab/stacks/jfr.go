@@ -1,6 +1,9 @@
 package stacks
 
 import (
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/google/pprof/profile"
@@ -25,6 +28,9 @@ type jfrEvent struct {
 	}
 }
 
+// jfrObjects is how many objects the jfr tool prints of a frame, with room to spare.
+const jfrObjects = 20
+
 // readJFR reads what jfr print --json --events jdk.ExecutionSample prints. Its samples are of
 // threads that ran Java code. Those in native code (jdk.NativeMethodSample) are left out: a thread
 // that waits in a system call looks the same as one that computes there.
@@ -34,8 +40,16 @@ func readJFR(d *document, o Options) (*profile.Profile, error) {
 	var first, last time.Time
 	var stack []Frame
 	event := func() error {
+		// Of "{}," three bytes become a frame of forty, so they are counted first.
+		var raw json.RawMessage
+		if err := d.from.Decode(&raw); err != nil {
+			return err
+		}
+		if bytes.Count(raw, []byte("{")) > jfrObjects*mostDepth {
+			return fmt.Errorf("an event has more than %d frames", mostDepth)
+		}
 		var e jfrEvent
-		if err := d.from.Decode(&e); err != nil {
+		if err := json.Unmarshal(raw, &e); err != nil {
 			return err
 		}
 		if e.Type != "jdk.ExecutionSample" {

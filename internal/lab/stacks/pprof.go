@@ -46,8 +46,8 @@ func readPprof(data []byte, o Options) (*profile.Profile, error) {
 		return nil, errors.New("it has no weight of processor time: neither cpu nor samples nor wall")
 	}
 	each := o.nanos(usualHertz)
-	if p.PeriodType != nil && p.Period > 0 && p.Period < 100e9 {
-		if unit := nanosOf[p.PeriodType.Unit]; unit > 0 && o.Hertz == 0 {
+	if p.PeriodType != nil && p.Period > 0 && o.Hertz == 0 {
+		if unit := nanosOf[p.PeriodType.Unit]; unit > 0 && p.Period < 100e9/unit {
 			each = p.Period * unit
 		}
 	}

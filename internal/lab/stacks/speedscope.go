@@ -3,6 +3,7 @@ package stacks
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/google/pprof/profile"
 )
@@ -14,7 +15,8 @@ type speedscopeReader struct {
 	b       *Builder
 	o       Options
 	frames  []Frame
-	seen    bool // the member shared, which may come after the profiles
+	places  []*profile.Location // of the frames; nil until one is needed
+	seen    bool                // the member shared, which may come after the profiles
 	longest float64
 }
 
@@ -158,7 +160,7 @@ func (r *speedscopeReader) add(p *speedscopeProfile) error {
 	if len(p.weights) != len(p.samples) && len(p.weights) > 0 {
 		return fmt.Errorf("a profile has %d samples and %d weights", len(p.samples), len(p.weights))
 	}
-	var stack []Frame
+	var stack []*profile.Location
 	for i, s := range p.samples {
 		weight := 1.0
 		if len(p.weights) > 0 {
@@ -169,9 +171,13 @@ func (r *speedscopeReader) add(p *speedscopeProfile) error {
 			if s[j] < 0 || int(s[j]) >= len(r.frames) {
 				return fmt.Errorf("a sample names the frame %d of %d", s[j], len(r.frames))
 			}
-			stack = append(stack, r.frames[s[j]])
+			place, err := r.place(s[j])
+			if err != nil {
+				return err
+			}
+			stack = append(stack, place)
 		}
-		if err := r.b.Add(stack, 1, bounded(weight*nanos)); err != nil {
+		if err := r.b.add(stack, 1, bounded(weight*nanos)); err != nil {
 			return err
 		}
 	}
@@ -188,36 +194,44 @@ func bounded(nanos float64) int64 {
 
 // replay makes stacks of calls that were opened and closed: what was open between two events ran.
 func (r *speedscopeReader) replay(events []speedscopeEvent, nanos float64) error {
-	var open, stack []Frame
+	var open, stack []*profile.Location
 	last := 0.0
-	copied := 0
 	for _, e := range events {
 		if e.Frame < 0 || int(e.Frame) >= len(r.frames) {
 			return fmt.Errorf("an event names the frame %d of %d", e.Frame, len(r.frames))
 		}
 		if len(open) > 0 && e.At > last {
-			if copied += len(open); copied > 100*mostFrames {
-				return errors.New("the events are too many for stacks as deep as these")
-			}
-			stack = stack[:0]
-			for i := len(open) - 1; i >= 0; i-- {
-				stack = append(stack, open[i])
-			}
-			if err := r.b.Add(stack, 1, bounded((e.At-last)*nanos)); err != nil {
+			stack = append(stack[:0], open...)
+			slices.Reverse(stack)
+			if err := r.b.add(stack, 1, bounded((e.At-last)*nanos)); err != nil {
 				return err
 			}
 		}
 		last = e.At
+		place, err := r.place(e.Frame)
 		switch {
+		case err != nil:
+			return err
 		case e.Type == "O" && len(open) < mostDepth:
-			open = append(open, r.frames[e.Frame])
+			open = append(open, place)
 		case e.Type == "O":
 			return fmt.Errorf("the events open more than %d frames", mostDepth)
-		case e.Type == "C" && len(open) > 0 && open[len(open)-1] == r.frames[e.Frame]:
+		case e.Type == "C" && len(open) > 0 && open[len(open)-1] == place:
 			open = open[:len(open)-1]
 		default:
 			return fmt.Errorf("an event %.10q of the frame %d fits no open frame", e.Type, e.Frame)
 		}
 	}
 	return nil
+}
+
+// place is the place of a frame, which is there.
+func (r *speedscopeReader) place(frame int32) (place *profile.Location, err error) {
+	if r.places == nil {
+		r.places = make([]*profile.Location, len(r.frames))
+	}
+	if r.places[frame] == nil {
+		r.places[frame], err = r.b.place(r.frames[frame])
+	}
+	return r.places[frame], err
 }

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"github.com/google/pprof/profile"
 )
@@ -29,6 +30,10 @@ const (
 	mostDepth  = 10_000    // frames of one stack
 	mostText   = 4 << 10   // bytes of a function's or a file's name; what follows is cut off
 )
+
+// mostWork is how many frames may be added, those of stacks that were there already among them. It is
+// a variable for tests.
+var mostWork = 400_000_000
 
 // Frame is one call of a stack.
 type Frame struct {
@@ -49,6 +54,9 @@ type Options struct {
 	// weights are of the whole profile and not for a second of it.
 	Seconds float64
 }
+
+// MostHertz is the most samples a second that a profile may say or be said to have.
+const MostHertz = 1_000_000
 
 // nanos is what one sample is worth.
 func (o Options) nanos(usual float64) int64 {
@@ -95,7 +103,7 @@ func Read(data []byte, o Options) (*profile.Profile, Format, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if !(o.Hertz >= 0 && o.Hertz <= 1e6) || !(o.Seconds >= 0 && o.Seconds <= 1e6) {
+	if !(o.Hertz >= 0 && o.Hertz <= MostHertz) || !(o.Seconds >= 0 && o.Seconds <= 1e6) {
 		return nil, "", errors.New("the samples a second and the seconds are 0 to 1,000,000")
 	}
 	switch text := bytes.TrimLeft(data, " \t\r\n\uFEFF"); {
@@ -119,7 +127,8 @@ func Read(data []byte, o Options) (*profile.Profile, Format, error) {
 // unpack decompresses what is compressed.
 func unpack(data []byte) (raw []byte, packed bool, err error) {
 	if len(data) > Most {
-		return nil, false, fmt.Errorf("it has %d MiB, more than %d", len(data)>>20, Most>>20)
+		return nil, false, fmt.Errorf("it has more than %d MiB: profile for a shorter time, or less "+
+			"often", Most>>20)
 	}
 	if !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
 		return data, false, nil
@@ -156,8 +165,10 @@ type Builder struct {
 	functions map[[2]string]*profile.Function
 	binaries  map[string]*profile.Mapping
 	stacks    map[string]*profile.Sample
+	stack     []*profile.Location
 	key       []byte
 	frames    int
+	work      int
 }
 
 // NewBuilder makes one for a profile that was taken for so many seconds, 0 when that is not known.
@@ -180,18 +191,37 @@ func NewBuilder(seconds float64) *Builder {
 // Add adds a stack, the leaf first, that was seen so many times, for so long. It keeps nothing of
 // the slice. An error says that a bound is reached; nothing was added then.
 func (b *Builder) Add(stack []Frame, samples, nanos int64) error {
+	if len(stack) > mostDepth {
+		return errDepth
+	}
+	b.stack = b.stack[:0]
+	for _, f := range stack {
+		l, err := b.place(f)
+		if err != nil {
+			return err
+		}
+		b.stack = append(b.stack, l)
+	}
+	return b.add(b.stack, samples, nanos)
+}
+
+var errDepth = fmt.Errorf("a stack has more than %d frames", mostDepth)
+
+// add is Add of frames whose places are known: to look for one costs as much as its names are long,
+// and a small file can have the same deep stack again and again.
+func (b *Builder) add(stack []*profile.Location, samples, nanos int64) error {
 	if len(stack) == 0 {
 		return nil
 	}
 	if len(stack) > mostDepth {
-		return fmt.Errorf("a stack has more than %d frames", mostDepth)
+		return errDepth
+	}
+	if b.work += len(stack); b.work > mostWork {
+		return fmt.Errorf("the samples are too many for stacks as deep as these: "+
+			"they have more than %d frames", mostWork)
 	}
 	b.key = b.key[:0]
-	for _, f := range stack {
-		l := b.place(f)
-		if l == nil {
-			return fmt.Errorf("there are more than %d different functions and lines", mostPlaces)
-		}
+	for _, l := range stack {
 		b.key = binary.AppendUvarint(b.key, l.ID)
 	}
 	s, ok := b.stacks[string(b.key)]
@@ -202,10 +232,7 @@ func (b *Builder) Add(stack []Frame, samples, nanos int64) error {
 		if b.frames += len(stack); b.frames > mostFrames {
 			return fmt.Errorf("the stacks have more than %d frames", mostFrames)
 		}
-		s = &profile.Sample{Value: []int64{0, 0}}
-		for _, f := range stack {
-			s.Location = append(s.Location, b.place(f))
-		}
+		s = &profile.Sample{Value: []int64{0, 0}, Location: slices.Clone(stack)}
 		b.stacks[string(b.key)] = s
 		b.out.Sample = append(b.out.Sample, s)
 	}
@@ -221,13 +248,13 @@ func sum(a, b int64) int64 {
 	return a + b
 }
 
-// place is a frame's location; nil when there are too many.
-func (b *Builder) place(f Frame) *profile.Location {
+// place is a frame's location.
+func (b *Builder) place(f Frame) (*profile.Location, error) {
 	if l, ok := b.places[f]; ok {
-		return l
+		return l, nil
 	}
 	if len(b.places) == mostPlaces {
-		return nil
+		return nil, fmt.Errorf("there are more than %d different functions and lines", mostPlaces)
 	}
 	name, file := f.Function[:min(len(f.Function), mostText)], f.File[:min(len(f.File), mostText)]
 	fn, ok := b.functions[[2]string{name, file}]
@@ -245,7 +272,7 @@ func (b *Builder) place(f Frame) *profile.Location {
 	}
 	b.places[f] = l
 	b.out.Location = append(b.out.Location, l)
-	return l
+	return l, nil
 }
 
 // binary is the mapping for a program or library; nil for none, and for those over pprof's bound.

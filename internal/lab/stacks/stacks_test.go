@@ -184,6 +184,20 @@ func TestProfilesOfOtherLanguagesInPprofsFormat(t *testing.T) {
 		format != stacks.Pprof || p.DurationNanos != 2e9 {
 		t.Errorf("%s of %d ns, %v:\n%swant\n%s", format, p.DurationNanos, err, dump(p), want)
 	}
+	// A period that cannot be is not believed: a sample is worth what it usually is.
+	only := node.Copy()
+	only.SampleType, only.Period, only.PeriodType.Unit = node.SampleType[:1], 50e9, "seconds"
+	for _, s := range only.Sample {
+		s.Value = s.Value[:1]
+	}
+	data.Reset()
+	if err := only.Write(&data); err != nil {
+		t.Fatal(err)
+	}
+	p, _, err = stacks.Read(data.Bytes(), stacks.Options{})
+	if want := "handle /srv/shop.js:7 = 3, 30000000\n"; err != nil || dump(p) != want {
+		t.Errorf("%v:\n%swant\n%s", err, dump(p), want)
+	}
 	node.SampleType[0].Type, node.SampleType[1].Type = "objects", "space"
 	data.Reset()
 	if err := node.Write(&data); err != nil {

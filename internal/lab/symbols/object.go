@@ -218,7 +218,9 @@ func readable(symbol string) string {
 		return symbol[:mostName]
 	}
 	if strings.HasPrefix(symbol, "_Z") || strings.HasPrefix(symbol, "_R") {
-		return demangle.Filter(symbol, demangle.NoParams, demangle.NoTemplateParams)
+		// A name can refer to its own parts again and again: of 300 bytes come 2⁴⁰.
+		return demangle.Filter(symbol, demangle.NoParams, demangle.NoTemplateParams,
+			demangle.MaxLength(mostNameBits))
 	}
 	return symbol
 }

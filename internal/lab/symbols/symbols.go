@@ -41,7 +41,8 @@ const (
 	mostMappings = 1 << 16 // of a process, as many as Linux lets it have by default
 	mostMap      = 64 << 20
 	mostEntries  = 1_000_000 // of a perf map, and of kallsyms
-	mostName     = 1 << 10
+	mostName     = 1 << mostNameBits
+	mostNameBits = 10
 	mostFiles    = 1000 // ELF files that are open at once
 )
 

@@ -20,6 +20,22 @@ func inner(depth int) uintptr {
 	return pc
 }
 
+// A mangled name refers to its own parts, and so may stand for one that is longer than any memory.
+func TestANameThatGrowsWithoutEndIsCut(t *testing.T) {
+	grown := "PFvvE" // void (*)()
+	for level := range int64(40) {
+		// A pointer to a function that takes the last one twice.
+		part := strings.ToUpper(strconv.FormatInt(2*level, 36))
+		grown = "PFv" + grown + "S" + part + "_E"
+	}
+	if name := readable("_ZTI" + grown); len(name) > mostName || !strings.HasPrefix(name, "typeinfo for void (*)") {
+		t.Errorf("%d bytes: %.100s", len(name), name)
+	}
+	if name := readable("_ZN4shop6handleEi"); name != "shop::handle" {
+		t.Errorf("an ordinary name is %s", name)
+	}
+}
+
 // A test that go test builds and runs at once has no DWARF: its names are pclntab's.
 func TestAGoProgramsFunctions(t *testing.T) {
 	p, err := New().Process(os.Getpid())
