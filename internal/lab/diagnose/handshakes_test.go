@@ -51,7 +51,7 @@ func TestFullHandshakesAreSeenByTheirClients(t *testing.T) {
 			t.Errorf("%s: found %v, held back %+v", name, names(d), d.HeldBack)
 			continue
 		}
-		if f != nil && (!f.says("no session is resumed") || !f.says("3 ms") || f.Gain.Factor < 1.3) {
+		if f != nil && (!f.says("no session is resumed") || !f.says("3.00 ms") || f.Gain.Factor < 1.3) {
 			t.Errorf("%s: %q, gain %v", name, f.Claim, f.Gain.Factor)
 		}
 	}
