@@ -119,7 +119,7 @@ func (h *http3Conn) adopt(resumed bool) bool {
 		return true
 	}
 	w.loop.SetTimer(&h.timer, h, w.loop.Now()+h.listener.IdleTimeout)
-	if w.draining || a.Closed {
+	if w.draining || a.Closed || !a.Listener.HTTP3 {
 		h.leave(warned)
 	}
 	return true
