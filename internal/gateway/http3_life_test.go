@@ -232,6 +232,86 @@ func TestReloadsOfHTTP3(t *testing.T) {
 	st.answer()
 }
 
+// Connections that a reload ends would last as long as their WebSockets, so these are closed, and those
+// that were being opened.
+func TestAReloadThatRemovesHTTP3ClosesItsWebSockets(t *testing.T) {
+	t.Parallel()
+	asked, let := make(chan bool), make(chan bool)
+	s := newService(t, func(c *serviceConn, _ int) {
+		if c.head() == "" {
+			return
+		}
+		asked <- true
+		<-let
+		c.write(wasSwitched)
+		c.drain()
+	})
+	ca := newAuthority(t)
+	cert := ca.issue(t, "a")
+	plain := strings.Replace(oneUpstream(s.address()), "match: /", "match: /, websocket: {close_grace: 10ms}", 1)
+	b := &bed{serve(t, withH3(plain, cert)), ca}
+	c := b.h3()
+	open := func() *h3stream {
+		fields := append([]string{":protocol", "websocket"}, c.request("CONNECT", "/")...)
+		st := c.stream().say(false, frame(codec.Headers, section(fields...)))
+		<-asked
+		return st
+	}
+	first := open()
+	let <- true
+	if err := first.frame(); err != nil || first.status != 200 {
+		t.Fatalf("%d, %v", first.status, err)
+	}
+	late := open()
+	if err := b.reload(strings.Replace(withH3(plain, cert), "http3: true, ", "", 1)); err != nil {
+		t.Fatal(err)
+	}
+	let <- true
+	for _, st := range []*h3stream{first, late} {
+		st.answer()
+		if code := "\x03\xe9"; len(st.body) < 4 || st.body[0] != 0x88 || string(st.body[2:4]) != code {
+			t.Errorf("got %d %q", st.status, st.body)
+		}
+	}
+	if code := c.endedBy(); code != uint64(codec.NoError) {
+		t.Errorf("the connection ended with %#x", code)
+	}
+}
+
+// A client that was in the middle of its handshake when a reload removed HTTP/3 is told like the others.
+func TestAReloadThatRemovesHTTP3EndsConnectionsThatWereBeingMade(t *testing.T) {
+	t.Parallel()
+	ca := newAuthority(t)
+	cert := ca.issue(t, "a")
+	plain := strings.Replace(oneUpstream(untouched(t).address()), `"127.0.0.1:0"`,
+		`"127.0.0.1:0", limits: {idle_timeout: 10m}`, 1)
+	b := &bed{serve(t, withH3(plain, cert)), ca}
+	at := dialAddr(t, b.address(0))
+	conn := &unhearing{udpOn(t, "127.0.0.1"), make(chan struct{})}
+	tr := &quic.Transport{Conn: conn}
+	t.Cleanup(func() { tr.Close() })
+	made := make(chan *quic.Conn, 1)
+	go func() {
+		q, err := tr.Dial(context.Background(), at, b.tls(), nil)
+		if err != nil {
+			t.Errorf("dial: %v", err)
+		}
+		made <- q
+	}()
+	eventually(t, "its handshake is under way", func() bool { return b.quic.handshakes() == 1 })
+	if err := b.reload(strings.Replace(withH3(plain, cert), "http3: true, ", "", 1)); err != nil {
+		t.Error(err)
+	}
+	close(conn.hear)
+	q := <-made
+	if q == nil {
+		return
+	}
+	if code := (&h3{Conn: q, t: t}).endedBy(); code != uint64(codec.NoError) {
+		t.Errorf("the connection ended with %#x", code)
+	}
+}
+
 // A new certificate is shown to clients of HTTP/3 that come after a reload.
 func TestACertificateOfHTTP3IsReloaded(t *testing.T) {
 	t.Parallel()

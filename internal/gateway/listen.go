@@ -289,7 +289,7 @@ func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener,
 	}
 	l.quota.Limit(c.Limits.MaxConnections, c.Limits.MaxConnectionsPerAddress)
 	p.Quota = l.quota
-	p.AltSvc = l.altSvc(c)
+	p.HTTP3, p.AltSvc = c.HTTP3, l.altSvc(c)
 	for i, loop := range g.loops {
 		g.call(loop, func() { l.acceptors[i].Listener = p })
 	}

@@ -119,7 +119,7 @@ func (h *http3Conn) adopt(resumed bool) bool {
 		return true
 	}
 	w.loop.SetTimer(&h.timer, h, w.loop.Now()+h.listener.IdleTimeout)
-	if w.draining || a.Closed {
+	if w.draining || a.Closed || !a.Listener.HTTP3 {
 		h.leave(warned)
 	}
 	return true
@@ -395,14 +395,21 @@ func (h *http3Conn) spend(kind http2.Kind, why http3.Reason) bool {
 	return false
 }
 
-// LeaveHTTP3 has the connections of an acceptor that is closed end after the exchanges they are at.
+// LeaveHTTP3 has the connections of an acceptor that takes no more end after the exchanges they are at.
+// WebSockets would keep them, and are closed.
 func (w *Worker) LeaveHTTP3(a *Acceptor) {
+	w.leaveTunnels(telemetry.ByRemoval, func(f *flow) bool {
+		return f.origin.acceptor == a && f.losesHTTP3()
+	})
 	w.eachHTTP3(func(h *http3Conn) {
 		if h.acceptor == a {
 			h.leave(warned)
 		}
 	})
 }
+
+// losesHTTP3 says that the exchange came over HTTP/3, which its listener no longer has.
+func (f *flow) losesHTTP3() bool { return f.version == http30 && !f.origin.acceptor.Listener.HTTP3 }
 
 // eachHTTP3 calls f with every connection that there is now.
 func (w *Worker) eachHTTP3(f func(*http3Conn)) {

@@ -200,9 +200,10 @@ func (st *http3Stream) send(f *flow, buf []byte, from, to int, parts parts) erro
 	if h.dead || st.how != endedBoth {
 		return errConnectionLost
 	}
-	out := h.w.out[:0]
+	var room [http3.MaxHeader]byte
+	out := room[:0] // not the worker's: a control frame of a WebSocket stands there
 	if parts&withHead != 0 {
-		out = st.appendHead(f, out)
+		out = st.appendHead(f, h.w.out[:0])
 		f.headOut = int64(len(out))
 		f.bodyOut += f.headOut
 	}

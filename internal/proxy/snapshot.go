@@ -111,8 +111,9 @@ type Listener struct {
 	Head        http1.Limits
 	HTTP2       http2.Limits // of heads that come over HTTP/2
 	OffersHTTP2 bool         // by ALPN, or to clients without TLS that know it
-	AltSvc      []byte       // of responses over TCP: where HTTP/3 is; nil for nowhere
-	HeadTimeout int64        // nanoseconds
+	HTTP3       bool
+	AltSvc      []byte // of responses over TCP: where HTTP/3 is; nil for nowhere
+	HeadTimeout int64  // nanoseconds
 	IdleTimeout int64
 	SendTimeout int64
 	PingAfter   int64 // of clients of HTTP/2

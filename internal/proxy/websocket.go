@@ -111,7 +111,7 @@ func (f *flow) startWebSocket() {
 	switch {
 	case w.draining:
 		ws.leave = telemetry.ByDrain
-	case f.origin.acceptor.Closed || f.view != w.view && !w.view.has(f.route.Name):
+	case f.origin.acceptor.Closed || f.losesHTTP3() || f.view != w.view && !w.view.has(f.route.Name):
 		ws.leave = telemetry.ByRemoval
 	}
 }
