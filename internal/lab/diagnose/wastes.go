@@ -18,7 +18,7 @@ type waste struct {
 	// functions that stand at the end of them, without what C libraries put around these for the
 	// kind of processor: "rawmemchr" for "__rawmemchr_evex".
 	begins, searches []string
-	is func(stack []profile.Frame) bool // further stacks; nil for none
+	is               func(stack []profile.Frame) bool // further stacks; nil for none
 	// instead is what to do, where there is more to say than for any waste.
 	instead string
 }
