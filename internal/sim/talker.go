@@ -376,7 +376,11 @@ func (t *talker) mayBeTold(code uint16, reason string) bool {
 	if !t.client {
 		client = t.peer
 	}
-	open := time.Duration(w.kernel.Clock() - t.began)
+	began := t.began // a client that reads slowly begins later than its service
+	if t.peer != nil && t.peer.began > 0 {
+		began = min(began, t.peer.began)
+	}
+	open := time.Duration(w.kernel.Clock() - began)
 	switch {
 	case client.spoilt:
 		return true
