@@ -169,7 +169,7 @@ func TestAResponseGivenUpForASlowClientDoesNotLookWhole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newService(t, closing("HTTP/1.1 200 OK\r\n"+c.framing+body))
-			g := serveClean(t, limitedTo(s, "send_timeout: 100ms"))
+			g := serveClean(t, limitedTo(s, "send_timeout: 1s"))
 			p := g.dialNarrow()
 			p.send("GET / HTTP/" + c.version + "\r\nHost: a\r\n\r\n")
 			eventually(t, "the exchange to be cut", func() bool { return g.reasons(exchange.ClientSlow) == 1 })
