@@ -100,9 +100,9 @@ var http2Vices = []http2Vice{
 	{"a part of a body, and no more", then(func(st *servedStream) { st.part(100_000) })},
 	{"half a frame, and the connection's end", then(func(st *servedStream) {
 		st.part(50_000)
-		st.h.hostile, st.s.w.brokenHTTP2 = true, true // what others say stands behind it
+		st.h.hostile, st.s.w.brokenHTTP2 = true, true
 		st.h.out = append(st.h.out, 0, 0, 100, frameData, flagEnd)
-		st.h.ends = true
+		st.h.ends, st.h.doomed = true, true // what others said behind it would be its content
 	})},
 	{"a flood of interim answers", wrongly(func(st *servedStream) {
 		for range 1 + st.rng.IntN(300) {
