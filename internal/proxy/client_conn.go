@@ -364,10 +364,11 @@ func (c *clientConn) close() {
 	if c.flow != nil {
 		c.freeFlow()
 	}
+	cut := c.conn.Queued() > 0 // not with close_notify, which the socket may have no room for
 	if c.tls != nil && c.state == clientHead {
 		c.tls.CloseWrite()
 	}
-	if c.conn.Queued() > 0 {
+	if cut {
 		c.conn.Reset() // a response that is cut off must not look whole
 	} else {
 		c.conn.Close()

@@ -201,7 +201,12 @@ func (c *clientConn) goOn() {
 // sending its next request just now: on a closed socket that would make the kernel send a reset,
 // which throws away what of the response the client has not read (RFC 9112, section 9.6).
 func (c *clientConn) finishLast(expected bool) {
-	if expected && c.conn.Queued() == 0 && !c.conn.MayRead() && c.buffered() == 0 && c.ahead == nil {
+	over := expected && c.conn.Queued() == 0 && !c.conn.MayRead() && c.buffered() == 0 && c.ahead == nil
+	if over && c.tls != nil {
+		c.tls.CloseWrite()
+		over = c.conn.Queued() == 0 // else the socket has no room for it now
+	}
+	if over {
 		c.state = clientHead
 		c.close()
 		return
