@@ -28,10 +28,12 @@ func seenByClients(r Rule) Rule {
 		return judgeFullHandshakes(e)
 	}
 	r.Counters = append(r.Counters, Counter{
-		"the survey was asked for a full handshake for each connection",
+		"the survey asked for a full handshake for each connection",
 		func(e *Evidence) (string, bool) {
-			resumes := e.Run.Manifest.Settings["resumption"]
-			return "", resumes == "false"
+			if e.Run.Manifest.Settings["resumption"] != "false" {
+				return "", false
+			}
+			return "--no-resumption", true
 		},
 	})
 	return r

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -46,6 +47,12 @@ func TestFullHandshakesAreSeenByTheirClients(t *testing.T) {
 		warm.Totals.Length = requests * (c.connect + c.answer).Nanoseconds()
 		run.Steps = append(run.Steps, warm)
 		d := Run(run)
+		held := slices.ContainsFunc(d.HeldBack, func(h HeldBack) bool {
+			return h.Rule == "handshakes-dominate" && strings.Contains(h.Why, "--no-resumption")
+		})
+		if held != (c.resumption == "false") {
+			t.Errorf("%s: held back %+v", name, d.HeldBack)
+		}
 		f := d.found("handshakes-dominate")
 		if (f != nil) != c.want {
 			t.Errorf("%s: found %v, held back %+v", name, names(d), d.HeldBack)
