@@ -46,7 +46,7 @@ type surveyCommand struct {
 	Out            string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
 	Export         string        `placeholder:"FILE" help:"Write the load line as a small JSON document, for other programs."`
 	Start          float64       `placeholder:"RATE" help:"Begin with this rate (found by itself)."`
-	Limit          float64       `placeholder:"RATE" help:"Never offer more than this rate, but in the warm-up, which sends one request after the other (no limit but --overshoot)."`
+	Limit          float64       `placeholder:"RATE" help:"The highest rate offered after the warm-up (none)."`
 	Overshoot      float64       `default:"2" placeholder:"TIMES" help:"Never offer more than this multiple of the highest rate that passed (${default})."`
 	Arrivals       string        `enum:"poisson,constant" default:"poisson" placeholder:"KIND" help:"How requests are spread in time: poisson or constant (${default})."`
 	Connections    int           `short:"c" placeholder:"N" help:"The maximum number of connections (as the rate needs)."`
