@@ -472,11 +472,12 @@ func TestAProcessOfAnotherUserIsSaidToBeOne(t *testing.T) {
 	}
 }
 
-func TestConnectionsToATargetAreCountedOnce(t *testing.T) {
+func TestConnectionsToATargetCountOnceUntilTheyAreClosed(t *testing.T) {
 	f := newFakeProc(t)
 	f.sockets(tcpLine("1F90", "0000", "0A", 1), tcpLine("8001", "1F90", "01", 2),
 		tcpLine("1F90", "8001", "01", 3), tcpLine("8002", "1F90", "06", 0),
-		tcpLine("8003", "1F90", "04", 4), tcpLine("8004", "1F91", "01", 5))
+		tcpLine("8003", "1F90", "04", 4), tcpLine("8004", "1F91", "01", 5),
+		tcpLine("8005", "1F90", "05", 6))
 	f.write("net/tcp6",
 		tcpHead+"   0: 0000000000000000FFFF00000100007F:9000 "+
 			"0000000000000000FFFF00000100007F:1F90 01 0:0 0:0 0 0 0 77\n"+

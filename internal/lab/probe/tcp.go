@@ -45,7 +45,9 @@ type socket struct {
 
 // Connections counts this machine's TCP connections to some addresses, by the end that asked for
 // them, until they are closed on both sides. What is in TIME-WAIT does not count: it holds nothing
-// of the target's.
+// of the target's. Nor does what is in FIN-WAIT-1: it was closed here, and the target's machine has
+// not acknowledged that. Where its accept queue overflows it never does, and the kernel goes on for
+// minutes.
 func Connections(to ...netip.AddrPort) (int, error) {
 	return connections(procfs.DefaultMountPoint, to)
 }
@@ -55,7 +57,7 @@ func connections(root string, to []netip.AddrPort) (n int, err error) {
 		return 0, nil
 	}
 	err = eachSocket(root, func(s socket) {
-		if s.state != timeWait && s.state != listening &&
+		if s.state != timeWait && s.state != finWait1 && s.state != listening &&
 			slices.ContainsFunc(to, func(a netip.AddrPort) bool { return same(a, s.remote) }) {
 			n++
 		}
