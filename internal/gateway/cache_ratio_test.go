@@ -70,25 +70,36 @@ routes: [{match: /, upstream: s, cache: {early_refresh: false}}]
 		t.Errorf("%d requests were looked up %d times", requests, asked)
 	}
 	held := stats.Entries
-	alone, aloneHits := otter.Must(&otter.Options[int, bool]{
+	// The policy seeds its hashes again in each cache: one in fifty is a percent behind the others.
+	least := 1.0
+	for range 9 {
+		least = min(least, ratioAlone(trace, held))
+	}
+	ours := float64(hits) / requests
+	t.Logf("%d of %d keys are held; hit ratio %.4f, otter alone %.4f at the least", held, keys,
+		ours, least)
+	if held < keys/20 || held > keys/5 {
+		t.Errorf("%d of %d keys are held: it is to be about a tenth", held, keys)
+	}
+	// A policy that looks at what was asked for while others use the processors is some tenths behind.
+	if ours < least-0.005 {
+		t.Errorf("the hit ratio is %.4f, and %.4f with the policy alone", ours, least)
+	}
+}
+
+// ratioAlone is the hit ratio of the policy alone, where it may hold so many.
+func ratioAlone(trace []int, held int64) float64 {
+	alone := otter.Must(&otter.Options[int, bool]{
 		MaximumWeight: uint64(held), Weigher: func(int, bool) uint32 { return 1 },
 		Executor: func(f func()) { f() },
-	}), 0
+	})
+	hits := 0
 	for _, key := range trace {
 		if _, ok := alone.GetIfPresent(key); ok {
-			aloneHits++
+			hits++
 		} else {
 			alone.Set(key, true)
 		}
 	}
-	ours, theirs := float64(hits)/requests, float64(aloneHits)/requests
-	t.Logf("%d of %d keys are held; hit ratio %.4f, otter alone %.4f", held, keys, ours, theirs)
-	if held < keys/20 || held > keys/5 {
-		t.Errorf("%d of %d keys are held: it is to be about a tenth", held, keys)
-	}
-	// Hashes are seeded again in each process, so both vary by a tenth of a percent, and a policy that
-	// looks at what was asked for while others use the processors is some tenths behind.
-	if ours < theirs-0.008 {
-		t.Errorf("the hit ratio is %.4f, and %.4f with the policy alone", ours, theirs)
-	}
+	return float64(hits) / float64(len(trace))
 }

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -52,38 +53,53 @@ func trace(ask func(key string) (hit bool)) (ratio float64) {
 	return float64(hits) / asked
 }
 
+// The policy seeds its hashes again in each cache. Most caches are within a tenth of a percent of the
+// others, and one in fifty is a whole percent behind, ours or not. So medians are compared.
 func TestHitRatioIsThatOfThePolicyAlone(t *testing.T) {
-	const length = 1500
-	s := open(t, store.Options{Bytes: 2_700_000})
+	const length, runs = 1500, 7
 	one := body(1, length)
-	ours := trace(func(key string) bool {
-		if e := s.Lookup([]byte(key)); e != nil {
-			e.Release()
-			return true
-		}
-		f, _ := s.Begin([]byte(key), []byte(key))
-		f.Head(headOf(key, 1, length))
-		f.Append(one)
-		f.Finish()
-		return false
+	var entries int64
+	ours := medianOf(runs, func() float64 {
+		s := open(t, store.Options{Bytes: 2_700_000})
+		ratio := trace(func(key string) bool {
+			if e := s.Lookup([]byte(key)); e != nil {
+				e.Release()
+				return true
+			}
+			f, _ := s.Begin([]byte(key), []byte(key))
+			f.Head(headOf(key, 1, length))
+			f.Append(one)
+			f.Finish()
+			return false
+		})
+		entries = s.Stats().Entries
+		return ratio
 	})
-	entries := s.Stats().Entries
-
 	// Otter alone may hold as many entries.
-	o := otter.Must(&otter.Options[string, []byte]{
-		MaximumWeight: uint64(entries), Weigher: func(string, []byte) uint32 { return 1 },
-		Executor: func(f func()) { f() },
-	})
-	alone := trace(func(key string) bool {
-		_, ok := o.GetIfPresent(key)
-		if !ok {
-			o.Set(key, nil)
-		}
-		return ok
+	alone := medianOf(runs, func() float64 {
+		o := otter.Must(&otter.Options[string, []byte]{
+			MaximumWeight: uint64(entries), Weigher: func(string, []byte) uint32 { return 1 },
+			Executor: func(f func()) { f() },
+		})
+		return trace(func(key string) bool {
+			_, ok := o.GetIfPresent(key)
+			if !ok {
+				o.Set(key, nil)
+			}
+			return ok
+		})
 	})
 	t.Logf("%d keys of 10,000 are held; hit ratio %.4f, otter alone %.4f", entries, ours, alone)
-	// Hashes are seeded again in each process, so both vary by some tenths of a percent.
-	if ours < alone-0.005 {
+	if ours < alone-0.003 {
 		t.Errorf("the hit ratio is %.4f, and %.4f with otter alone", ours, alone)
 	}
+}
+
+func medianOf(runs int, of func() float64) float64 {
+	all := make([]float64, runs)
+	for i := range all {
+		all[i] = of()
+	}
+	slices.Sort(all)
+	return all[runs/2]
 }
