@@ -85,7 +85,7 @@ func open(p *ward.Patient) (http.Handler, error) {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
 		}
-		fmt.Fprintln(w, crossing, seats, work.Do(8))
+		fmt.Fprintln(w, crossing, seats, work.Do(4))
 	}), nil
 }
 
