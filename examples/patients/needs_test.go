@@ -2,6 +2,7 @@ package patients_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -141,7 +142,7 @@ func TestPatientsWithNeedsAnswerToo(t *testing.T) {
 					refused(t, needs[rooted])
 					return
 				}
-				visitWith(t, needs, p.start(t, folder, flags))
+				visitWith(t, needs, cmp.Or(p.Scheme, "http"), p.start(t, folder, flags))
 			})
 		}
 	}
@@ -176,14 +177,14 @@ func theNeeds(t *testing.T, p *patient, state string) (needs []string) {
 
 // visitWith starts a service with its needs around it, one in the other, asks it once from there, and
 // ends all.
-func visitWith(t *testing.T, needs, words []string) {
+func visitWith(t *testing.T, needs []string, scheme string, words []string) {
 	t.Helper()
 	// A namespace cannot be reached from outside, so the question is asked inside: it is curl's
 	// exit code that says how it went.
-	const question = `mkfifo "$0"; "$@" >"$0" & service=$!
-		read ready address <"$0"; test "$ready" = ready && curl --silent --show-error --fail --max-time 20 --output "$0.body" "http://$address"
+	const question = `scheme=$1; shift; mkfifo "$0"; "$@" >"$0" & service=$!
+		read ready address <"$0"; test "$ready" = ready && curl --silent --show-error --fail --insecure --max-time 20 --output "$0.body" "$scheme://$address"
 		code=$?; kill $service; wait $service && exit $code`
-	words = append([]string{"sh", "-c", question, filepath.Join(t.TempDir(), "ready")}, words...)
+	words = append([]string{"sh", "-c", question, filepath.Join(t.TempDir(), "ready"), scheme}, words...)
 	for _, need := range needs[1:] {
 		words = append([]string{"python3", "-B", "../../bench/patients_needs.py", need}, words...)
 	}

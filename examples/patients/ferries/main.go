@@ -1,0 +1,92 @@
+// Command ferries tells which seats of a crossing are free. Somebody gave the lifetime of its
+// connections to PostgreSQL as a number that he took for seconds, where the pool takes nanoseconds,
+// so that each connection is too old when its first query is done, and is closed.
+//
+// Cured, the lifetime is in seconds.
+package main
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"plimsoll/examples/patients/ward"
+	"plimsoll/examples/patients/work"
+)
+
+const (
+	connections = 24
+	lifetime    = 300 // of a connection
+	crossings   = 2000
+	seats       = 40 // on each crossing
+)
+
+var tables = []string{
+	"DROP TABLE IF EXISTS seats",
+	"CREATE TABLE seats (crossing int, seat int, taken bool, PRIMARY KEY (crossing, seat))",
+	fmt.Sprintf("INSERT INTO seats SELECT c, s, (c * 31 + s * 17) %% 3 > 0 "+
+		"FROM generate_series(0, %d) c, generate_series(1, %d) s", crossings-1, seats),
+	"VACUUM ANALYZE seats",
+}
+
+// free are the seats of a crossing that nobody has taken.
+func free(r *http.Request, db *sql.DB, crossing int) (found []int, err error) {
+	rows, err := db.QueryContext(r.Context(),
+		"SELECT seat FROM seats WHERE crossing = $1 AND NOT taken ORDER BY seat", crossing)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var seat int
+		if err := rows.Scan(&seat); err != nil {
+			return nil, err
+		}
+		found = append(found, seat)
+	}
+	return found, rows.Err()
+}
+
+func open(p *ward.Patient) (http.Handler, error) {
+	address := os.Getenv("PATIENT_DATABASE")
+	if address == "" {
+		return nil, errors.New("PATIENT_DATABASE is not set: " +
+			"give it as postgres://user@127.0.0.1:5432/postgres, " +
+			"or let bench/patients.py start one")
+	}
+	db, err := sql.Open("pgx", address)
+	if err != nil {
+		return nil, fmt.Errorf("PATIENT_DATABASE: %w", err)
+	}
+	p.OnEnd(func() { db.Close() })
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	db.SetConnMaxLifetime(lifetime)
+	if p.Cured {
+		db.SetConnMaxLifetime(lifetime * time.Second)
+	}
+	for _, statement := range tables {
+		if _, err := db.ExecContext(p.Context, statement); err != nil {
+			return nil, fmt.Errorf("make the table: %w", err)
+		}
+	}
+	p.Registry.MustRegister(collectors.NewDBStatsCollector(db, "seats"))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		crossing := rand.IntN(crossings)
+		seats, err := free(r, db, crossing)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, crossing, seats, work.Do(4))
+	}), nil
+}
+
+func main() { ward.Main(open) }
