@@ -36,7 +36,7 @@ def ours(a, conns, *more, url=URL):
 
 
 def totals(done):
-    """What plimsoll load printed. Its exit code is not 0 when the generator was the limit, which in a closed loop it shall be."""
+    """What plimsoll load printed. Its exit code is not 0 when the generator was the limit, which it is meant to be in a closed loop."""
     try:
         t = json.loads(done.stdout)["totals"]
     except (ValueError, KeyError):

@@ -76,7 +76,7 @@ func TestTheCrowdThatGrowsWithTheLoadIsTheQueueAndNotWhatItsHolderAsks(t *testin
 			func(w string) bool { return !f.says(w) && !strings.Contains(f.Claim, w) }) {
 			t.Errorf("%s: found %v: %+v", name, names(d), f)
 		}
-		// The same crowd before a busy processor is no finding: it stands in line for that.
+		// The same crowd before a busy processor is not a finding: it stands in line for that.
 		busy := append(lines, "all host.cpu.busy_seconds += 1.9", "all target.cpu.seconds += 1.8")
 		if d := runsOn(t, measure.RuntimeCPython, busy...); len(d.Findings) != 0 {
 			t.Errorf("%s, with processors busy: found %v", name, names(d))

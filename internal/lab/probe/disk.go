@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxDevices bounds the block devices that are told apart.
+	// maxDevices bounds the block devices that are distinguished.
 	maxDevices = 4096
 	// sector is the unit of /proc/diskstats in bytes, whatever the device's own is.
 	sector = 512

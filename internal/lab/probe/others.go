@@ -14,8 +14,8 @@ import (
 const (
 	// maxOthers bounds the processes of the machine that are looked at: each is a file, 10 µs.
 	maxOthers = 4096
-	// leastUsed is how many ticks a process has to have used between two looks for its name to be
-	// told apart: most processes of a machine sleep, and there is room for maxNames.
+	// leastUsed is how many ticks a process has to have used between two looks for its
+	// name to be counted: most processes of a machine sleep, and there is room for maxNames.
 	leastUsed = 5
 )
 

@@ -5,7 +5,7 @@
 // The way of a line: a source (lines of a log_format, JSON lines, a HAR document) makes a record of
 // it; render makes a request of the record, which the project's own HTTP/1.1 parser must accept;
 // order puts lines that stand a little late back in their place and spreads those that the log's
-// clock cannot tell apart; a feed carries batches of them to each loop. What cannot be read is
+// clock cannot distinguish; a feed carries batches of them to each loop. What cannot be read is
 // counted and shown, and never guessed.
 package replay
 
