@@ -44,9 +44,13 @@ func (f *file) line(p token.Pos) int { return f.set.Position(p).Line }
 func Check(root fs.FS, module string) ([]string, error) {
 	var broken []string
 	var files []*file
+	var other [][]byte
 	err := walk(root, func(name string, source []byte) error {
 		broken = append(broken, words(name, source)...)
 		broken = append(broken, plainEnglish(name, source)...)
+		if slices.Contains(scripts, path.Ext(name)) {
+			other = append(other, source)
+		}
 		if path.Ext(name) != ".go" {
 			return nil
 		}
@@ -73,6 +77,7 @@ func Check(root fs.FS, module string) ([]string, error) {
 		}
 	}
 	broken = append(broken, widths(files)...)
+	broken = append(broken, scriptWidths(other)...)
 	broken = append(broken, undocumented(files)...)
 	slices.Sort(broken)
 	return broken, nil

@@ -143,6 +143,19 @@ func TestDocumentsAreInPlainEnglish(t *testing.T) {
 	}
 }
 
+func TestScriptsMayHaveFewLongLines(t *testing.T) {
+	for long, want := range map[int]int{20: 0, 21: 1} {
+		text := strings.Repeat("# "+strings.Repeat("a", 99)+"\n", long)
+		broken, err := Check(fstest.MapFS{"bench/a.py": {Data: []byte(text)}}, "plimsoll")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(broken) != want {
+			t.Errorf("%d long lines: got %q, want %d complaints", long, broken, want)
+		}
+	}
+}
+
 func TestAPackageNeedsADocComment(t *testing.T) {
 	broken, err := Check(fstest.MapFS{"internal/head/x.go": {Data: []byte("package head\n")}}, "plimsoll")
 	if err != nil {
