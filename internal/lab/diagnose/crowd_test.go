@@ -57,7 +57,7 @@ func TestTheCrowdThatGrowsWithTheLoadIsTheQueueAndNotWhatItsHolderAsks(t *testin
 			slices.Concat(standingIn(child, "1", "4", "9"), asksNobody),
 			"concurrency-limited", []string{"that they have started to end"},
 		},
-		"who waits for answers in a crowd waits for a dependency": {
+		"threads that wait for answers wait for a dependency": {
 			slices.Concat(standingIn(answer, "1", "9", "40"), standingIn(futex, "30", "22", "4"),
 				[]string{asks64}), "slow-dependency", nil,
 		},
