@@ -63,7 +63,7 @@ func TestTheCrowdThatGrowsWithTheLoadIsTheQueueAndNotWhatItsHolderAsks(t *testin
 		},
 		"few ask at a time, and are answered as quickly as ever": {
 			slices.Concat(standingIn(answer, "2", "5", "5"), []string{asks64}),
-			"concurrency-limited", []string{"as quickly as ever", "so many wait for"},
+			"concurrency-limited", []string{"as quickly as ever", "that many wait for"},
 		},
 		"few ask at a time, and are answered later": {
 			slices.Concat(standingIn(answer, "1", "5", "5"), []string{asks64}),

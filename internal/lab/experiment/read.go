@@ -537,7 +537,7 @@ func filled(v strict.Value, known []string) (string, bool) {
 func plain(v strict.Value) (string, bool) {
 	text, ok := v.Scalar()
 	if ok && (len(text) > maxText || strings.ContainsRune(text, 0)) {
-		v.Fail("the text has %d bytes, or one that is 0; %d without such a one are the most",
+		v.Fail("the text has %d bytes; it may have %d, none of them 0",
 			len(text), maxText)
 		return "", false
 	}

@@ -73,7 +73,7 @@ func (d *disks) Read(into map[string]float64) error {
 	into[measure.HostDiskWritten] = written
 	into[measure.HostDiskBusy] = d.busy
 	if len(d.whole) >= maxDevices {
-		return fmt.Errorf("there are more than %d devices, and only so many are added up",
+		return fmt.Errorf("there are more than %d devices, and only that many are added up",
 			maxDevices)
 	}
 	return nil

@@ -88,7 +88,7 @@ func (o *others) look() (all []running, err error) {
 			continue
 		}
 		if len(all) == maxOthers {
-			return all, fmt.Errorf("there are more than %d processes, and only so many are looked at",
+			return all, fmt.Errorf("there are more than %d processes, and only that many are looked at",
 				maxOthers)
 		}
 		text, err := readSmall(filepath.Join(o.root, name, "stat"), o.text[:])
