@@ -454,7 +454,7 @@ func (l *Load) readRequest(f strict.Fields, dir string) {
 	if at, ok := f.Get("scenario"); ok {
 		l.Scenario, _ = at.Text()
 		if f.Has("method") || f.Has("headers") || f.Has("body") {
-			at.Fail("a scenario says its requests itself; leave out method, headers and body, " +
+			at.Fail("the scenario describes the requests; leave out method, headers and body, " +
 				"or the scenario")
 		}
 		if !filepath.IsAbs(l.Scenario) {

@@ -227,7 +227,7 @@ func (o *Options) check(path string) error {
 		return fmt.Errorf("a speed of %v: it is between %v and %d times the log's",
 			o.Speed, slowest, fastest)
 	case o.Rate != 0 && !(o.Rate > 0 && o.Rate <= 1e8):
-		return fmt.Errorf("a rate of %v: it is above 0 and at most 100000000 requests a second",
+		return fmt.Errorf("a rate of %v: it must be above 0 and at most 100000000 requests a second",
 			o.Rate)
 	case o.Rate != 0 && o.Speed != 0:
 		return errors.New("a speed and a rate: give one of them")
