@@ -12,8 +12,8 @@ help: ## List the targets
 build: web ## Build the binary ./plimsoll (no cgo)
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/plimsoll
 
-# Built again when a source is newer than the stamp. Without npm, or without what it downloads, the binary is built all the same: its
-# reports then have no charts, and say so.
+# Built again when a source is newer than the stamp. Without npm, or without what it downloads, the
+# binary is built all the same: its reports then have no charts, and say so.
 FRONT := web/package.json web/package-lock.json web/tsconfig.json web/vite.config.mjs $(shell find web/src -type f)
 
 web: web/dist/.built ## Build the front end of the reports into web/dist (needs npm)
@@ -44,20 +44,24 @@ lint: web ## Look for what gofmt, go vet, staticcheck and the house's own rules 
 # Allocations are counted without the detector, which allocates itself. Tests that wait most of their
 # time run in parallel with each other, more of them than there are processors; so do packages (-p).
 # The gateway takes the longest, and begins first.
-# go vet has seen everything in lint, where internal/lint is tested. A program of the race detector waits a second before it ends
-# unless GORACE says otherwise, and tests start hundreds. A package may take longer than go test's
-# ten minutes on a machine that is slow: only one that hangs meets the time-out.
-ALONE := ./examples/patients ./internal/admission ./internal/cache ./internal/cache/rules ./internal/cidr ./internal/concurrency ./internal/exchange \
-	./internal/grpc ./internal/hash ./internal/head ./internal/hist ./internal/hpack ./internal/http1 ./internal/http2 \
-	./internal/loadline ./internal/route ./internal/telemetry/budget \
+# go vet has seen everything in lint, where internal/lint is tested. A program of the race detector
+# waits a second before it ends unless GORACE says otherwise, and tests start hundreds. A package may
+# take longer than go test's ten minutes on a machine that is slow: only one that hangs meets the
+# time-out.
+ALONE := ./examples/patients ./internal/admission ./internal/cache ./internal/cache/rules \
+	./internal/cidr ./internal/concurrency ./internal/exchange ./internal/grpc \
+	./internal/hash ./internal/head ./internal/hist ./internal/hpack ./internal/http1 \
+	./internal/http2 ./internal/loadline ./internal/route ./internal/telemetry/budget \
 	./internal/lab/diagnose ./internal/lab/disk ./internal/lab/format ./internal/lab/heap \
 	./internal/lab/measure ./internal/lab/model ./internal/lab/pace ./internal/lab/plan \
-	./internal/lab/profile ./internal/lab/queue ./internal/lab/record ./internal/lab/reference ./internal/lab/report \
-	./internal/lab/slo ./internal/lab/stacks ./internal/lab/stats ./internal/lab/survey ./internal/lab/symbols ./internal/policy/access \
-	./internal/policy/cors ./internal/policy/forwarded ./internal/policy/headers ./internal/policy/ladder \
-	./internal/policy/maxbody ./internal/policy/mirror ./internal/policy/redirect \
-	./internal/policy/requestid ./internal/policy/respond ./internal/policy/rewrite \
-	./internal/policy/split ./internal/policy/trace
+	./internal/lab/profile ./internal/lab/queue ./internal/lab/record \
+	./internal/lab/reference ./internal/lab/report ./internal/lab/slo ./internal/lab/stacks \
+	./internal/lab/stats ./internal/lab/survey ./internal/lab/symbols \
+	./internal/policy/access ./internal/policy/cors ./internal/policy/forwarded \
+	./internal/policy/headers ./internal/policy/ladder ./internal/policy/maxbody \
+	./internal/policy/mirror ./internal/policy/redirect ./internal/policy/requestid \
+	./internal/policy/respond ./internal/policy/rewrite ./internal/policy/split \
+	./internal/policy/trace
 # In other rooms, tests for which the same holds stand in files tagged !race.
 PLAIN = $(shell grep -rlE '^//go:build !race|^func Test[A-Za-z0-9]*Alloc' --include='*_test.go' internal)
 PLAIN_ROOMS = $(patsubst %,./%,$(sort $(patsubst %/,%,$(dir $(PLAIN)))))

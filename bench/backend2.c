@@ -18,7 +18,7 @@
 
 enum { PREFACE = 24, HEADER = 9, LARGEST = HEADER + 16384, DESCRIPTORS = 1 << 16 };
 
-/* What came of a connection and is no whole frame yet. */
+/* What came of a connection and is not a whole frame yet. */
 struct conn { int skip, have; unsigned char rest[LARGEST]; };
 
 static struct conn *conns[DESCRIPTORS];

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""What a static file costs: CPU microseconds per request of the gateway and of nginx with sendfile and open_file_cache, run in turn,
-one CPU for each server and another for the load (wrk), and the ratio within a round.
+"""What a static file costs: CPU microseconds per request of the gateway and of nginx with sendfile
+and open_file_cache, run in turn, one CPU for each server and another for the load (wrk), and the
+ratio within a round.
 
   files_cost.py --plimsoll ./plimsoll
 
-Asked: at most 0.9 of nginx for 1 KB, 1.0 for 100 KB and for 10 MB. The cost is counted by what was sent, so that what a run leaves
-unfinished counts too: a request's share of the bytes, heads included.
+Asked: at most 0.9 of nginx for 1 KB, 1.0 for 100 KB and for 10 MB. The cost is counted by what was
+sent, so that what a run leaves unfinished counts too: a request's share of the bytes, heads
+included.
 """
+
 import argparse, json, os, re, shutil, statistics, subprocess, sys
 
 import rig
@@ -53,7 +56,8 @@ class Rig(rig.Rig):
 
 
 def run_seconds(pid):
-    """How long the threads of a process ran, to the nanosecond: a run of large files is few requests."""
+    """How long the threads of a process ran, to the nanosecond: a run of large files is few
+    requests."""
     total = 0
     for p in rig.tree(pid):
         for thread in os.listdir(f"/proc/{p}/task"):
@@ -63,8 +67,22 @@ def run_seconds(pid):
 
 def load(port, name, conns, seconds):
     """How many responses were sent, parts of them included."""
-    out = subprocess.run(["taskset", "-c", rig.LOAD_CPU, "wrk", "-t1", f"-c{conns}", f"-d{seconds}s", "--timeout", "60s",
-                          f"http://127.0.0.1:{port}/{name}"], capture_output=True, text=True).stdout
+    out = subprocess.run(
+        [
+            "taskset",
+            "-c",
+            rig.LOAD_CPU,
+            "wrk",
+            "-t1",
+            f"-c{conns}",
+            f"-d{seconds}s",
+            "--timeout",
+            "60s",
+            f"http://127.0.0.1:{port}/{name}",
+        ],
+        capture_output=True,
+        text=True,
+    ).stdout
     done = re.search(r"(\d+) requests in [^,]+, ([\d.]+)(B|KB|MB|GB) read", out)
     if not done or "Non-2xx" in out or "Socket errors" in out:
         sys.exit(f"wrk against port {port} failed:\n{out}")
@@ -74,13 +92,17 @@ def load(port, name, conns, seconds):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--plimsoll", required=True, help="the binary")
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--seconds", type=int, default=3)
     p.add_argument("--conns", type=int, default=32)
     p.add_argument("--files", default=",".join(SIZES))
-    p.add_argument("--json", default=os.path.join(rig.OUT, "files_cost.json"), help="where every row goes")
+    p.add_argument(
+        "--json", default=os.path.join(rig.OUT, "files_cost.json"), help="where every row goes"
+    )
     a = p.parse_args()
     rig.need("taskset", "nginx", "wrk")
     rig.PORTS.update(PORTS)
@@ -98,15 +120,24 @@ def main():
                     before = run_seconds(r.pid(server))
                     sent = load(port, name, a.conns, a.seconds)
                     cost[server] = (run_seconds(r.pid(server)) - before) * 1e6 / sent
-                rows.append(dict(file=name, round=n, ratio=cost["plimsoll"] / cost["nginx"], **cost))
-                print("%-9s plimsoll %9.2f us, nginx %9.2f us: %.3f" % (
-                    name, cost["plimsoll"], cost["nginx"], rows[-1]["ratio"]), flush=True)
+                rows.append(
+                    dict(file=name, round=n, ratio=cost["plimsoll"] / cost["nginx"], **cost)
+                )
+                print(
+                    "%-9s plimsoll %9.2f us, nginx %9.2f us: %.3f"
+                    % (name, cost["plimsoll"], cost["nginx"], rows[-1]["ratio"]),
+                    flush=True,
+                )
     os.makedirs(os.path.dirname(os.path.abspath(a.json)), exist_ok=True)
-    rig.write(a.json, json.dumps({"machine": rig.machine(a.plimsoll), "rows": rows}, indent=1) + "\n")
+    rig.write(
+        a.json, json.dumps({"machine": rig.machine(a.plimsoll), "rows": rows}, indent=1) + "\n"
+    )
     for name in a.files.split(","):
         ratios = [row["ratio"] for row in rows if row["file"] == name]
-        print("%-9s median %.3f of nginx (%.3f to %.3f), asked %.1f" % (
-            name, statistics.median(ratios), min(ratios), max(ratios), ASKED[name]))
+        print(
+            "%-9s median %.3f of nginx (%.3f to %.3f), asked %.1f"
+            % (name, statistics.median(ratios), min(ratios), max(ratios), ASKED[name])
+        )
 
 
 if __name__ == "__main__":

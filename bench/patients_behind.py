@@ -2,13 +2,15 @@
 that does. Each says in a line where it is, and serves until its standard input ends. Started by
 patients_needs.py.
 
-    python3 bench/patients_behind.py service 10      answers HTTP after 10 ms, however many requests there are
-    python3 bench/patients_behind.py service 10 CERTIFICATE KEY     the same by HTTPS
+    python3 bench/patients_behind.py service 10      answers HTTP after 10 ms, however many requests
+    there are python3 bench/patients_behind.py service 10 CERTIFICATE KEY     the same by HTTPS
     python3 bench/patients_behind.py resolver 10     answers DNS at 127.0.0.153 after 10 ms
 """
+
 import asyncio, socket, ssl, sys
 
-# RESOLVER is where the name server listens: port 53 of a loopback address that nobody else is likely to use.
+# RESOLVER is where the name server listens: port 53 of a loopback address that nobody else is
+# likely to use.
 RESOLVER = "127.0.0.153"
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nContent-Type: text/plain\r\n\r\n17 in stock\n"
@@ -65,8 +67,13 @@ def tls(certificate, key):
 async def serve(kind, seconds, *files):
     loop = asyncio.get_running_loop()
     if kind == "service":
-        server = await loop.create_server(lambda: Service(seconds), "127.0.0.1", 0, backlog=1024,
-                                          ssl=tls(*files) if files else None)
+        server = await loop.create_server(
+            lambda: Service(seconds),
+            "127.0.0.1",
+            0,
+            backlog=1024,
+            ssl=tls(*files) if files else None,
+        )
         print(server.sockets[0].getsockname()[1], flush=True)
     else:
         await loop.create_datagram_endpoint(lambda: Resolver(seconds), (RESOLVER, 53))

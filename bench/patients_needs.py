@@ -1,13 +1,17 @@
-"""What the patients need around them, one context manager for each: a PostgreSQL, a Redis, a service to ask, a network namespace, a cgroup. It ends, and leaves
-nothing behind, when its block is left, however that is. What this machine cannot give raises Missing, which says why.
+"""What the patients need around them, one context manager for each: a PostgreSQL, a Redis, a
+service to ask, a network namespace, a cgroup. It ends, and leaves nothing behind, when its block is
+left, however that is. What this machine cannot give raises Missing, which says why.
 
-Each yields what has to be changed for the sake of it: "service" and "survey" are words before these commands, "environment" is for the service.
-patients.json names them: "postgres", {"need": "postgres", "connections": 12}, {"need": "cgroup", "cores": 0.5}, {"need": "netns", "ports": 1000}.
+Each yields what has to be changed for the sake of it: "service" and "survey" are words before these
+commands, "environment" is for the service. patients.json names them: "postgres", {"need":
+"postgres", "connections": 12}, {"need": "cgroup", "cores": 0.5}, {"need": "netns", "ports": 1000}.
 
 A command of your own can have one too, for as long as it runs:
 
-    python3 bench/patients_needs.py '{"need": "postgres", "connections": 12}' go run ./examples/patients/poolabove
+    python3 bench/patients_needs.py '{"need": "postgres", "connections": 12}' go run
+    ./examples/patients/poolabove
 """
+
 import contextlib, glob, json, os, pwd, shutil, signal, socket, subprocess, sys, tempfile, time
 
 import patients_behind
@@ -22,9 +26,12 @@ class Missing(OSError):
 
 @contextlib.contextmanager
 def postgres(connections=100):
-    """A PostgreSQL of the patient's own on a loopback port, which takes that many connections at most. It writes to a temporary folder and
-    syncs nothing. The service finds it by PATIENT_DATABASE."""
-    binaries = sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda p: int(p.split("/")[4].split(".")[0]))
+    """A PostgreSQL of the patient's own on a loopback port, which takes that many connections at
+    most. It writes to a temporary folder and syncs nothing. The service finds it by
+    PATIENT_DATABASE."""
+    binaries = sorted(
+        glob.glob("/usr/lib/postgresql/*/bin"), key=lambda p: int(p.split("/")[4].split(".")[0])
+    )
     if not binaries:
         raise Missing("PostgreSQL is not installed: apt-get install postgresql")
     as_user, owner = server_user()
@@ -33,18 +40,72 @@ def postgres(connections=100):
     try:
         os.chown(folder, *owner)
         data, port = os.path.join(folder, "data"), str(free_port())
-        made = subprocess.run(as_user + [binaries[-1] + "/initdb", "-D", data, "-U", "patient", "-A", "trust", "--no-sync", "-E", "UTF8", "--no-locale"],
-                              cwd=folder, capture_output=True, text=True, timeout=BEGIN)
+        made = subprocess.run(
+            as_user
+            + [
+                binaries[-1] + "/initdb",
+                "-D",
+                data,
+                "-U",
+                "patient",
+                "-A",
+                "trust",
+                "--no-sync",
+                "-E",
+                "UTF8",
+                "--no-locale",
+            ],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=BEGIN,
+        )
         if made.returncode != 0:
             raise Missing("initdb failed: " + made.stderr.strip()[-300:])
         log = os.path.join(folder, "log")
-        settings = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": folder, "fsync": "off",
-                    "max_connections": str(connections), "superuser_reserved_connections": "0", "autovacuum": "off"}
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "port": port,
+            "unix_socket_directories": folder,
+            "fsync": "off",
+            "max_connections": str(connections),
+            "superuser_reserved_connections": "0",
+            "autovacuum": "off",
+        }
         with open(log, "w") as f:
-            server = subprocess.Popen(as_user + [binaries[-1] + "/postgres", "-D", data] + [w for k, v in settings.items() for w in ("-c", k + "=" + v)],
-                                      cwd=folder, stdin=subprocess.DEVNULL, stdout=f, stderr=f, start_new_session=True)
-        wait_for(server, "PostgreSQL", [binaries[-1] + "/pg_isready", "-q", "-h", "127.0.0.1", "-p", port, "-U", "patient", "-d", "postgres"], log)
-        yield {"environment": {"PATIENT_DATABASE": "postgres://patient@127.0.0.1:%s/postgres?sslmode=disable" % port}}
+            server = subprocess.Popen(
+                as_user
+                + [binaries[-1] + "/postgres", "-D", data]
+                + [w for k, v in settings.items() for w in ("-c", k + "=" + v)],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=f,
+                stderr=f,
+                start_new_session=True,
+            )
+        wait_for(
+            server,
+            "PostgreSQL",
+            [
+                binaries[-1] + "/pg_isready",
+                "-q",
+                "-h",
+                "127.0.0.1",
+                "-p",
+                port,
+                "-U",
+                "patient",
+                "-d",
+                "postgres",
+            ],
+            log,
+        )
+        yield {
+            "environment": {
+                "PATIENT_DATABASE": "postgres://patient@127.0.0.1:%s/postgres?sslmode=disable"
+                % port
+            }
+        }
     finally:
         if server is not None:
             stop(server, signal.SIGINT)  # "fast": it sends its clients away and ends
@@ -53,7 +114,8 @@ def postgres(connections=100):
 
 @contextlib.contextmanager
 def redis():
-    """A Redis of the patient's own on a loopback port, which keeps nothing on disk. The service finds it by PATIENT_REDIS."""
+    """A Redis of the patient's own on a loopback port, which keeps nothing on disk. The service
+    finds it by PATIENT_REDIS."""
     program = shutil.which("redis-server")
     if not program:
         raise Missing("Redis is not installed: apt-get install redis-server")
@@ -62,9 +124,28 @@ def redis():
         log = os.path.join(folder, "log")
         with open(log, "w") as f:
             server = subprocess.Popen(
-                ["setpriv", "--pdeathsig", "TERM", "--", program, "--bind", "127.0.0.1", "--port", str(port),
-                 "--dir", folder, "--save", "", "--appendonly", "no"],
-                stdin=subprocess.DEVNULL, stdout=f, stderr=f, start_new_session=True)
+                [
+                    "setpriv",
+                    "--pdeathsig",
+                    "TERM",
+                    "--",
+                    program,
+                    "--bind",
+                    "127.0.0.1",
+                    "--port",
+                    str(port),
+                    "--dir",
+                    folder,
+                    "--save",
+                    "",
+                    "--appendonly",
+                    "no",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=f,
+                stderr=f,
+                start_new_session=True,
+            )
         wait_for(server, "Redis", ["redis-cli", "-p", str(port), "ping"], log)
         yield {"environment": {"PATIENT_REDIS": "127.0.0.1:%d" % port}}
     finally:
@@ -75,12 +156,15 @@ def redis():
 
 @contextlib.contextmanager
 def service(milliseconds, tls=False):
-    """A service that answers each request after a while, however many there are: HTTP/1.1 on a loopback port. The patient finds it by
-    PATIENT_SERVICE, as HOST:PORT. With tls it is HTTPS, and PATIENT_CERTIFICATE is a file with the certificate to trust."""
+    """A service that answers each request after a while, however many there are: HTTP/1.1 on a
+    loopback port. The patient finds it by PATIENT_SERVICE, as HOST:PORT. With tls it is HTTPS, and
+    PATIENT_CERTIFICATE is a file with the certificate to trust."""
     with contextlib.ExitStack() as stack:
         files, environment = [], {}
         if tls:
-            files = self_signed(stack.enter_context(tempfile.TemporaryDirectory(prefix="patient-certificate-")))
+            files = self_signed(
+                stack.enter_context(tempfile.TemporaryDirectory(prefix="patient-certificate-"))
+            )
             environment["PATIENT_CERTIFICATE"] = files[0]
         port = stack.enter_context(helper("service", milliseconds, *files))
         yield {"environment": {"PATIENT_SERVICE": "127.0.0.1:" + port, **environment}}
@@ -90,9 +174,31 @@ def self_signed(folder):
     """A certificate for 127.0.0.1, and its key."""
     files = [os.path.join(folder, name) for name in ("certificate.pem", "key.pem")]
     try:
-        made = subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-                               "-subj", "/CN=patient", "-addext", "subjectAltName=IP:127.0.0.1", "-out", files[0], "-keyout", files[1]],
-                              capture_output=True, text=True, timeout=BEGIN)
+        made = subprocess.run(
+            [
+                "openssl",
+                "req",
+                "-x509",
+                "-newkey",
+                "ec",
+                "-pkeyopt",
+                "ec_paramgen_curve:P-256",
+                "-nodes",
+                "-days",
+                "2",
+                "-subj",
+                "/CN=patient",
+                "-addext",
+                "subjectAltName=IP:127.0.0.1",
+                "-out",
+                files[0],
+                "-keyout",
+                files[1],
+            ],
+            capture_output=True,
+            text=True,
+            timeout=BEGIN,
+        )
     except FileNotFoundError:
         raise Missing("openssl is not installed: apt-get install openssl")
     if made.returncode != 0:
@@ -102,23 +208,41 @@ def self_signed(folder):
 
 @contextlib.contextmanager
 def resolver(milliseconds):
-    """A name server that answers each question after a while, with an address of its own machine. The patient has it in /etc/resolv.conf, in a
-    mount namespace of its own."""
+    """A name server that answers each question after a while, with an address of its own machine.
+    The patient has it in /etc/resolv.conf, in a mount namespace of its own."""
     if os.geteuid() != 0:
         raise Missing("a mount namespace needs root: run this as root")
-    with tempfile.NamedTemporaryFile("w", prefix="patient-resolv-") as file, helper("resolver", milliseconds):
+    with (
+        tempfile.NamedTemporaryFile("w", prefix="patient-resolv-") as file,
+        helper("resolver", milliseconds),
+    ):
         file.write("nameserver %s\n" % patients_behind.RESOLVER)
         file.flush()
         os.chmod(file.name, 0o644)
-        yield {"service": ["unshare", "--mount", "sh", "-c",
-                           'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"', "enter", file.name]}
+        yield {
+            "service": [
+                "unshare",
+                "--mount",
+                "sh",
+                "-c",
+                'mount --bind "$1" /etc/resolv.conf && shift && exec "$@"',
+                "enter",
+                file.name,
+            ]
+        }
 
 
 @contextlib.contextmanager
 def helper(*words):
-    """A program of patients_behind.py; it ends with us as it waits for us to close its input. Yields what it says when it is ready."""
-    program = subprocess.Popen([sys.executable, "-B", patients_behind.__file__] + [str(w) for w in words],
-                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    """A program of patients_behind.py; it ends with us as it waits for us to close its input.
+    Yields what it says when it is ready."""
+    program = subprocess.Popen(
+        [sys.executable, "-B", patients_behind.__file__] + [str(w) for w in words],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
         said = program.stdout.readline().strip()
         if not said:
@@ -131,20 +255,41 @@ def helper(*words):
 
 
 def server_user():
-    """What makes a command run as a user that PostgreSQL accepts, and that user's ids. It ends with us even if we are killed."""
+    """What makes a command run as a user that PostgreSQL accepts, and that user's ids. It ends
+    with us even if we are killed."""
     if os.geteuid() != 0:
         return ["setpriv", "--pdeathsig", "INT", "--"], (os.getuid(), os.getgid())
     try:
         user = pwd.getpwnam("postgres")
     except KeyError:
-        raise Missing("PostgreSQL refuses to run as root, and there is no user postgres: apt-get install postgresql")
-    return (["setpriv", "--reuid", "postgres", "--regid", str(user.pw_gid), "--init-groups", "--pdeathsig", "INT", "--"], (user.pw_uid, user.pw_gid))
+        raise Missing(
+            "PostgreSQL refuses to run as root, and there is no user postgres: apt-get install postgresql"
+        )
+    return (
+        [
+            "setpriv",
+            "--reuid",
+            "postgres",
+            "--regid",
+            str(user.pw_gid),
+            "--init-groups",
+            "--pdeathsig",
+            "INT",
+            "--",
+        ],
+        (user.pw_uid, user.pw_gid),
+    )
 
 
 def wait_for(server, name, question, log):
     """Asks until the answer is yes, at most BEGIN seconds."""
     until = time.monotonic() + BEGIN
-    while subprocess.run(question, timeout=BEGIN, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode != 0:
+    while (
+        subprocess.run(
+            question, timeout=BEGIN, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        ).returncode
+        != 0
+    ):
         if server.poll() is not None or time.monotonic() > until:
             with open(log) as f:
                 raise Missing("%s did not start: %s" % (name, f.read()[-300:]))
@@ -153,15 +298,32 @@ def wait_for(server, name, question, log):
 
 @contextlib.contextmanager
 def netns(ports=28232):
-    """A network namespace of the patient's own, with loopback and nothing else, and that many local ports for connections that are opened in it.
-    The survey runs inside too. The namespace lives as long as its keeper, which ends with us as it waits for us to close its input."""
+    """A network namespace of the patient's own, with loopback and nothing else, and that many local
+    ports for connections that are opened in it. The survey runs inside too. The namespace lives as
+    long as its keeper, which ends with us as it waits for us to close its input."""
     if os.geteuid() != 0:
         raise Missing("a network namespace needs root: run this as root")
-    keeper = subprocess.Popen(["unshare", "--net", "sh", "-c", 'ip link set lo up && echo "$1" >/proc/sys/net/ipv4/ip_local_port_range && echo made && exec cat',
-                               "keeper", "32768 %d" % (32768 + ports - 1)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    keeper = subprocess.Popen(
+        [
+            "unshare",
+            "--net",
+            "sh",
+            "-c",
+            'ip link set lo up && echo "$1" >/proc/sys/net/ipv4/ip_local_port_range && echo made && exec cat',
+            "keeper",
+            "32768 %d" % (32768 + ports - 1),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
         if keeper.stdout.readline() != "made\n":
-            raise Missing("no network namespace could be made: " + keeper.stderr.read()[-300:].strip())
+            raise Missing(
+                "no network namespace could be made: " + keeper.stderr.read()[-300:].strip()
+            )
         enter = ["nsenter", "--net", "--target", str(keeper.pid), "--"]
         yield {"service": enter, "survey": enter}
     finally:
@@ -173,7 +335,8 @@ def netns(ports=28232):
 
 @contextlib.contextmanager
 def cgroup(cores):
-    """A cgroup whose processes may use that many cores, by cgroup v1 or v2. The service is put into it; the survey is not."""
+    """A cgroup whose processes may use that many cores, by cgroup v1 or v2. The service is put
+    into it; the survey is not."""
     folder = cpu_hierarchy()
     period = 100_000
     quota = int(cores * period)
@@ -181,7 +344,9 @@ def cgroup(cores):
     try:
         os.mkdir(path)
     except OSError as e:
-        raise Missing("no cgroup can be made (%s): run this as root, where the cpu controller is writable" % e)
+        raise Missing(
+            "no cgroup can be made (%s): run this as root, where the cpu controller is writable" % e
+        )
     try:
         try:
             if os.path.exists(os.path.join(path, "cpu.cfs_quota_us")):
@@ -191,14 +356,24 @@ def cgroup(cores):
                 write(path, "cpu.max", "%d %d" % (quota, period))
         except OSError as e:
             raise Missing("the cgroup takes no quota: %s" % e)
-        # A shell puts itself into the group and becomes the service, so that the service never runs outside.
-        yield {"service": ["sh", "-c", 'echo $$ >"$1" && shift && exec "$@"', "enter", os.path.join(path, "cgroup.procs")]}
+        # A shell puts itself into the group and becomes the service, so that the service never runs
+        # outside.
+        yield {
+            "service": [
+                "sh",
+                "-c",
+                'echo $$ >"$1" && shift && exec "$@"',
+                "enter",
+                os.path.join(path, "cgroup.procs"),
+            ]
+        }
     finally:
         remove_cgroup(path)
 
 
 def cpu_hierarchy():
-    """Where groups of the cpu controller are made: v1's own mount, or v2's where it has the controller."""
+    """Where groups of the cpu controller are made: v1's own mount, or v2's where it has the
+    controller."""
     unified = None
     with open("/proc/self/mounts") as f:
         for mount in f:
@@ -210,7 +385,9 @@ def cpu_hierarchy():
     if unified:
         with open(os.path.join(unified, "cgroup.controllers")) as f:
             if "cpu" in f.read().split():
-                with contextlib.suppress(OSError):  # on already, or the mkdir that follows says what is wrong
+                with contextlib.suppress(
+                    OSError
+                ):  # on already, or the mkdir that follows says what is wrong
                     write(unified, "cgroup.subtree_control", "+cpu")
                 return unified
     raise Missing("this machine offers no cpu controller for cgroups")
@@ -257,11 +434,19 @@ def stop(process, sign):
         process.wait()
 
 
-NEEDS = {"postgres": postgres, "redis": redis, "service": service, "resolver": resolver, "netns": netns, "cgroup": cgroup}
+NEEDS = {
+    "postgres": postgres,
+    "redis": redis,
+    "service": service,
+    "resolver": resolver,
+    "netns": netns,
+    "cgroup": cgroup,
+}
 
 
 def main():
-    """Runs a command with what it needs around it. Its exit code is the command's, or 2 when there is no such need, or it cannot be provided."""
+    """Runs a command with what it needs around it. Its exit code is the command's, or 2 when
+    there is no such need, or it cannot be provided."""
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     need = json.loads(sys.argv[1])
@@ -269,7 +454,10 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         with NEEDS[name](**need) as given:
-            command = subprocess.Popen(given.get("service", []) + sys.argv[2:], env={**os.environ, **given.get("environment", {})})
+            command = subprocess.Popen(
+                given.get("service", []) + sys.argv[2:],
+                env={**os.environ, **given.get("environment", {})},
+            )
             try:
                 code = command.wait()
             finally:

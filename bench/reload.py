@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
-"""Whether anything fails while the configuration is reloaded again and again under a steady load: 50 reloads in 30
-seconds at 10,000 requests a second, and every request that failed, or connection that ended without notice, counted.
+"""Whether anything fails while the configuration is reloaded again and again under a steady load:
+50 reloads in 30 seconds at 10,000 requests a second, and every request that failed, or connection
+that ended without notice, counted.
 
-Each reload changes what /version answers, and counts only once a new connection sees the change. Exit code 0 when every
-reload took effect and nothing failed.
+Each reload changes what /version answers, and counts only once a new connection sees the change.
+Exit code 0 when every reload took effect and nothing failed.
 
   reload.py --plimsoll ./plimsoll
   reload.py --plimsoll ./plimsoll --tls
   reload.py --server nginx --count 5 --seconds 5     # the method, without plimsoll
 """
+
 import signal, sys, time
 
 import changes, rig

@@ -1,6 +1,7 @@
-"""How well a replay keeps the times of its log: a made log of 120,000 lines, 1,000 a second with 3,200 a second more for 8 seconds, is replayed
-against nginx, whose own access log tells when each request arrived. Prints the worst second's difference between the two logs, and
-how late the last requests were.
+"""How well a replay keeps the times of its log: a made log of 120,000 lines, 1,000 a second with
+3,200 a second more for 8 seconds, is replayed against nginx, whose own access log tells when each
+request arrived. Prints the worst second's difference between the two logs, and how late the last
+requests were.
 
   replay_burst.py --plimsoll ./plimsoll                # as the log is: 94 seconds
   replay_burst.py --plimsoll ./plimsoll --speed 4x     # in a quarter of that
@@ -8,6 +9,7 @@ how late the last requests were.
 
 Needs: nginx (Debian's package).
 """
+
 import argparse, collections, json, os, subprocess, sys, tempfile, time
 import rig
 
@@ -36,7 +38,9 @@ http {{ log_format t '$msec'; access_log {tmp}/seen.log t; keepalive_requests 10
  fastcgi_temp_path {tmp}/ft; uwsgi_temp_path {tmp}/ut; scgi_temp_path {tmp}/st;
  server {{ listen 127.0.0.1:{PORT}; location / {{ return 200 "ok"; }} }} }}"""
     rig.write(f"{tmp}/n.conf", conf)
-    server = subprocess.Popen(["nginx", "-p", tmp, "-c", f"{tmp}/n.conf"], stderr=subprocess.DEVNULL)
+    server = subprocess.Popen(
+        ["nginx", "-p", tmp, "-c", f"{tmp}/n.conf"], stderr=subprocess.DEVNULL
+    )
     deadline = time.monotonic() + 10
     while not rig.accepts(PORT):
         if server.poll() is not None or time.monotonic() > deadline:
@@ -54,7 +58,9 @@ def arrived(path, speed):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--plimsoll", required=True, help="the plimsoll binary")
     p.add_argument("--speed", default="1x")
     p.add_argument("--check", action="store_true", help="exit with 1 when a budget is broken")
@@ -64,8 +70,20 @@ def main():
         planned = make_log(f"{tmp}/made.log")
         server = nginx(tmp)
         try:
-            run = subprocess.run([os.path.abspath(a.plimsoll), "replay", f"{tmp}/made.log", "--target", f"http://127.0.0.1:{PORT}", "--speed", a.speed, "--json"],
-                                 capture_output=True, text=True)
+            run = subprocess.run(
+                [
+                    os.path.abspath(a.plimsoll),
+                    "replay",
+                    f"{tmp}/made.log",
+                    "--target",
+                    f"http://127.0.0.1:{PORT}",
+                    "--speed",
+                    a.speed,
+                    "--json",
+                ],
+                capture_output=True,
+                text=True,
+            )
         finally:
             server.terminate()
             server.wait()
@@ -77,8 +95,10 @@ def main():
     # The last second of the log may be cut short by a millisecond of nginx's clock.
     worst = max(abs(s - w) / w for s, w in zip(seen[: len(planned) - 1], planned))
     drift = kept["drift_ns"] / 1e6
-    print(f"{sum(seen)} of {LINES} requests arrived in {took:.3f} s; in the worst second {100 * worst:.2f} % off the log by nginx's log, "
-          f"{100 * kept['worst_share']:.2f} % by plimsoll's own count; drift at the end {drift:.3f} ms; {totals['generator'].get('invalid', '')}")
+    print(
+        f"{sum(seen)} of {LINES} requests arrived in {took:.3f} s; in the worst second {100 * worst:.2f} % off the log by nginx's log, "
+        f"{100 * kept['worst_share']:.2f} % by plimsoll's own count; drift at the end {drift:.3f} ms; {totals['generator'].get('invalid', '')}"
+    )
     if a.check and (worst > WORST_BUDGET or drift > DRIFT_BUDGET_MS or sum(seen) != LINES):
         sys.exit("budget broken: 1 % in each second, 5 ms at the end, every line")
 

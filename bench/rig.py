@@ -1,5 +1,6 @@
-"""What the measurements share: the peers and their configurations, starting and stopping processes on a CPU of their
-own, and what a process has used (CPU seconds and resident memory, from /proc)."""
+"""What the measurements share: the peers and their configurations, starting and stopping processes
+on a CPU of their own, and what a process has used (CPU seconds and resident memory, from /proc)."""
+
 import json, os, platform, re, resource, shutil, signal, socket, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -7,7 +8,8 @@ OUT = os.path.join(HERE, "out")
 BACKEND, ADMIN = 19000, 19905
 PORTS = {"relay": 19001, "nginx": 19002, "haproxy": 19003, "plimsoll": 19004, "before": 19008}
 HTTP2 = {"backend2": 19006, "nginx": 19007}
-# The proxies have one CPU, the load and the backend another one, so that they do not take each other's time.
+# The proxies have one CPU, the load and the backend another one, so that they do not take each
+# other's time.
 PROXY_CPU, LOAD_CPU = "0", "1"
 
 
@@ -16,7 +18,10 @@ def need(*programs):
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     missing = [p for p in programs if not shutil.which(p)]
     if missing:
-        sys.exit("missing programs: %s (scripts/tools.sh says or does what is needed)" % " ".join(missing))
+        sys.exit(
+            "missing programs: %s (scripts/tools.sh says or does what is needed)"
+            % " ".join(missing)
+        )
     if len(os.sched_getaffinity(0)) < 2:
         sys.exit("this needs two CPUs: one for the proxy, one for the load")
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
@@ -25,9 +30,30 @@ def need(*programs):
 
 def certificate(tmp):
     crt, key = f"{tmp}/c.pem", f"{tmp}/k.pem"
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", key,
-                    "-out", crt, "-days", "30", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"],
-                   check=True, capture_output=True)
+    subprocess.run(
+        [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:P-256",
+            "-nodes",
+            "-keyout",
+            key,
+            "-out",
+            crt,
+            "-days",
+            "30",
+            "-subj",
+            "/CN=localhost",
+            "-addext",
+            "subjectAltName=DNS:localhost,IP:127.0.0.1",
+        ],
+        check=True,
+        capture_output=True,
+    )
     with open(f"{tmp}/both.pem", "w") as both:
         both.write(open(crt).read() + open(key).read())
     return crt, key
@@ -41,7 +67,11 @@ def write(path, text):
 
 
 def nginx_conf(tmp, tls, version="1"):
-    ng_tls = f"ssl_certificate {tmp}/c.pem; ssl_certificate_key {tmp}/k.pem; ssl_protocols TLSv1.3;" if tls else ""
+    ng_tls = (
+        f"ssl_certificate {tmp}/c.pem; ssl_certificate_key {tmp}/k.pem; ssl_protocols TLSv1.3;"
+        if tls
+        else ""
+    )
     return f"""
 worker_processes 1; worker_rlimit_nofile 20000; daemon off; pid {tmp}/nginx.pid; error_log {tmp}/nginx.err;
 events {{ worker_connections 18000; multi_accept on; }}
@@ -89,7 +119,9 @@ backend b
 
 
 def plimsoll_yaml(tmp, tls, version="1", name="plimsoll", admin=ADMIN):
-    tls_yaml = f"\n    tls: {{certificates: [{{cert: {tmp}/c.pem, key: {tmp}/k.pem}}]}}" if tls else ""
+    tls_yaml = (
+        f"\n    tls: {{certificates: [{{cert: {tmp}/c.pem, key: {tmp}/k.pem}}]}}" if tls else ""
+    )
     return f"""
 listeners:
   - address: 127.0.0.1:{PORTS[name]}{tls_yaml}
@@ -104,11 +136,14 @@ admin: {{address: "127.0.0.1:{admin}"}}
 
 
 class Rig:
-    """A temporary folder with configurations, and the processes that were started in it. Leaving it stops them all."""
+    """A temporary folder with configurations, and the processes that were started in it. Leaving
+    it stops them all."""
 
     def __init__(self, binary=None, tls=False, before=None):
         self.binary, self.tls, self.processes = os.path.abspath(binary) if binary else None, tls, {}
-        self.before = os.path.abspath(before) if before else None  # another plimsoll, to compare with
+        self.before = (
+            os.path.abspath(before) if before else None
+        )  # another plimsoll, to compare with
         if self.binary and not os.access(self.binary, os.X_OK):
             sys.exit(f"{binary} is not a program: run `make build` first")
 
@@ -118,12 +153,17 @@ class Rig:
         if self.tls:
             certificate(self.tmp)
         for name in ("backend", "backend2", "relay"):
-            subprocess.run(["gcc", "-O2", "-o", f"{self.tmp}/{name}", f"{HERE}/{name}.c"], check=True)
+            subprocess.run(
+                ["gcc", "-O2", "-o", f"{self.tmp}/{name}", f"{HERE}/{name}.c"], check=True
+            )
         write(f"{self.tmp}/nginx.conf", nginx_conf(self.tmp, self.tls))
         write(f"{self.tmp}/http2.conf", http2_conf(self.tmp))
         write(f"{self.tmp}/haproxy.cfg", haproxy_cfg(self.tmp, self.tls))
         write(f"{self.tmp}/plimsoll.yaml", plimsoll_yaml(self.tmp, self.tls))
-        write(f"{self.tmp}/before.yaml", plimsoll_yaml(self.tmp, self.tls, name="before", admin=ADMIN + 1))
+        write(
+            f"{self.tmp}/before.yaml",
+            plimsoll_yaml(self.tmp, self.tls, name="before", admin=ADMIN + 1),
+        )
         return self
 
     def __exit__(self, *_):
@@ -144,7 +184,8 @@ class Rig:
         self._start("backend", cpu, [f"{self.tmp}/backend", str(BACKEND), str(body)], BACKEND)
 
     def http2(self, name, cpu, body=128):
-        """Starts a service that speaks HTTP/2 without TLS: backend2, which costs next to nothing, or nginx."""
+        """Starts a service that speaks HTTP/2 without TLS: backend2, which costs next to
+        nothing, or nginx."""
         command = {
             "backend2": [f"{self.tmp}/backend2", str(HTTP2["backend2"]), str(body)],
             "nginx": [shutil.which("nginx"), "-p", self.tmp, "-c", f"{self.tmp}/http2.conf"],
@@ -158,7 +199,9 @@ class Rig:
         if accepts(port):
             sys.exit(f"port {port} is taken: stop what listens there (an earlier run?)")
         log = open(f"{self.tmp}/{name}.log", "w")
-        self.processes[name] = subprocess.Popen(["taskset", "-c", cpu] + command, stdout=log, stderr=log, cwd=self.tmp)
+        self.processes[name] = subprocess.Popen(
+            ["taskset", "-c", cpu] + command, stdout=log, stderr=log, cwd=self.tmp
+        )
         deadline = time.monotonic() + 10
         while not accepts(port):
             if self.processes[name].poll() is not None or time.monotonic() > deadline:
@@ -168,11 +211,15 @@ class Rig:
     def load(self, name, url, *flags):
         """Starts a generator, whose totals `totals` gives."""
         command = ["taskset", "-c", LOAD_CPU, self.binary, "load", url, "-t", "1", "--json", *flags]
-        with open(f"{self.tmp}/{name}.json", "w") as said, open(f"{self.tmp}/{name}.log", "w") as log:
+        with (
+            open(f"{self.tmp}/{name}.json", "w") as said,
+            open(f"{self.tmp}/{name}.log", "w") as log,
+        ):
             self.processes[name] = subprocess.Popen(command, stdout=said, stderr=log, cwd=self.tmp)
 
     def totals(self, name):
-        """What a generator has counted, when it has ended. 3 says that it was the limit itself; its totals say why."""
+        """What a generator has counted, when it has ended. 3 says that it was the limit itself;
+        its totals say why."""
         code = self.processes[name].wait()
         if code not in (0, 3):
             sys.exit(f"the generator {name} ended with {code}:\n" + self.log(name))
@@ -191,8 +238,11 @@ class Rig:
         return self.processes[name].pid
 
     def stop(self):
-        # A new binary's process is not the child of this one, but it has the folder's name in its arguments.
-        left = set(p.pid for p in self.processes.values() if p.poll() is None) | set(with_argument(self.tmp))
+        # A new binary's process is not the child of this one, but it has the folder's name in its
+        # arguments.
+        left = set(p.pid for p in self.processes.values() if p.poll() is None) | set(
+            with_argument(self.tmp)
+        )
         for pid in left:
             send(pid, signal.SIGTERM)
         for p in self.processes.values():
@@ -218,11 +268,16 @@ def send(pid, sig):
 
 
 def with_argument(text):
-    """The processes whose command line contains a text, this one left out. Zombies have no command line."""
+    """The processes whose command line contains a text, this one left out. Zombies have no
+    command line."""
     found = []
     for name in os.listdir("/proc"):
         try:
-            if name.isdigit() and int(name) != os.getpid() and text.encode() in open(f"/proc/{name}/cmdline", "rb").read():
+            if (
+                name.isdigit()
+                and int(name) != os.getpid()
+                and text.encode() in open(f"/proc/{name}/cmdline", "rb").read()
+            ):
                 found.append(int(name))
         except OSError:
             pass
@@ -234,7 +289,12 @@ def tree(pid):
     while todo:
         p = todo.pop()
         pids.append(p)
-        todo += [int(x) for x in subprocess.run(["pgrep", "-P", str(p)], capture_output=True, text=True).stdout.split()]
+        todo += [
+            int(x)
+            for x in subprocess.run(
+                ["pgrep", "-P", str(p)], capture_output=True, text=True
+            ).stdout.split()
+        ]
     return pids
 
 
@@ -273,14 +333,20 @@ def rss_kb(pid):
 
 def machine(binary):
     """Lines that say what was measured on, for the head of a results file."""
+
     def first(*command):
         done = subprocess.run(command, capture_output=True, text=True)
         lines = (done.stdout + done.stderr).strip().splitlines()
         return lines[0] if lines else "unknown"
+
     cpu = re.search(r"model name\s*:\s*(.+)", open("/proc/cpuinfo").read())
-    lines = [f"machine: {cpu.group(1) if cpu else platform.machine()}, {os.cpu_count()} CPUs; the proxy has CPU {PROXY_CPU}, load and backend have CPU {LOAD_CPU}",
-             f"kernel: {platform.system()} {platform.release()}", "nginx: " + first("nginx", "-v").replace("nginx version: ", ""),
-             "haproxy: " + first("haproxy", "-v"), "wrk: " + first("wrk", "-v")]
+    lines = [
+        f"machine: {cpu.group(1) if cpu else platform.machine()}, {os.cpu_count()} CPUs; the proxy has CPU {PROXY_CPU}, load and backend have CPU {LOAD_CPU}",
+        f"kernel: {platform.system()} {platform.release()}",
+        "nginx: " + first("nginx", "-v").replace("nginx version: ", ""),
+        "haproxy: " + first("haproxy", "-v"),
+        "wrk: " + first("wrk", "-v"),
+    ]
     if binary:
         lines.append("plimsoll: " + first(binary, "version"))
     return lines

@@ -1,5 +1,6 @@
-"""Reads the windows of a run directory that `plimsoll load --out` wrote: how many requests ended how in
-each quarter of a second, and their response times."""
+"""Reads the windows of a run directory that `plimsoll load --out` wrote: how many requests ended
+how in each quarter of a second, and their response times."""
+
 import base64, datetime, json, os, struct, zlib
 
 # The header of an HDR histogram: cookie, length, offset, digits, lowest, highest, ratio.
@@ -25,7 +26,9 @@ def windows(out):
     with open(os.path.join(step, "response.hlog")) as f:
         histograms = [decode(line.rsplit(",", 1)[1]) for line in f if line[0] not in '#"']
     if len(lines) != len(histograms):
-        raise ValueError(f"{out} has {len(lines)} windows and {len(histograms)} histograms: it is not a whole run")
+        raise ValueError(
+            f"{out} has {len(lines)} windows and {len(histograms)} histograms: it is not a whole run"
+        )
     return began, [Window(began, *both) for both in zip(lines, histograms)]
 
 
@@ -43,11 +46,14 @@ def p99(windows):
 def wall(text):
     """Seconds of a time as Go writes it, with nanoseconds, in UTC."""
     whole, _, fraction = text.rstrip("Z").partition(".")
-    return datetime.datetime.fromisoformat(whole + "+00:00").timestamp() + float("0." + (fraction or "0"))
+    return datetime.datetime.fromisoformat(whole + "+00:00").timestamp() + float(
+        "0." + (fraction or "0")
+    )
 
 
 def decode(text):
-    """The buckets of an HDR histogram: (the longest response time in seconds, how many) in ascending order."""
+    """The buckets of an HDR histogram: (the longest response time in seconds, how many) in
+    ascending order."""
     payload = zlib.decompress(base64.b64decode(text)[8:])
     length = HEADER.unpack_from(payload)[1]
     buckets, index, at = [], 0, HEADER.size

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Compares surveys with the truth: runs `plimsoll survey` several times on servers whose load line is known, because they are
-queues that we wrote (bench/refserver), and prints for each how often the survey's interval contains the true line, how wide it is, how far
-the estimates spread, and how far off the prediction was that was made below half of it. Writes bench/out/survey_truth.json.
+"""Compares surveys with the truth: runs `plimsoll survey` several times on servers whose load line
+is known, because they are queues that we wrote (bench/refserver), and prints for each how often the
+survey's interval contains the true line, how wide it is, how far the estimates spread, and how far
+off the prediction was that was made below half of it. Writes bench/out/survey_truth.json.
 
     python3 bench/survey_truth.py --plimsoll ./plimsoll --runs 10 --quick
     python3 bench/survey_truth.py --plimsoll ./plimsoll --runs 3 --quick --kinds    # services of the kinds real ones are
 
-With --kinds the servers are those that internal/lab/reference describes. Each survey has one of its own, as they warm up or grow, and is right,
-too, when it says why its interval may not contain the line (its caveat). Writes bench/out/survey_kinds.json.
+With --kinds the servers are those that internal/lab/reference describes. Each survey has one of its
+own, as they warm up or grow, and is right, too, when it says why its interval may not contain the
+line (its caveat). Writes bench/out/survey_kinds.json.
 """
+
 import argparse, contextlib, json, os, shutil, signal, statistics, subprocess, sys, tempfile, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -19,7 +22,15 @@ SERVERS = {
     "constant, unbounded": ["--workers", "4", "--service", "2ms"],
     "constant, room for 40": ["--workers", "4", "--service", "2ms", "--room", "40"],
     "exponential, unbounded": ["--workers", "4", "--service", "2ms", "--exponential"],
-    "exponential, room for 40": ["--workers", "4", "--service", "2ms", "--exponential", "--room", "40"],
+    "exponential, room for 40": [
+        "--workers",
+        "4",
+        "--service",
+        "2ms",
+        "--exponential",
+        "--room",
+        "40",
+    ],
 }
 # A survey that takes longer than this is broken.
 LONGEST = 900
@@ -27,14 +38,25 @@ LONGEST = 900
 
 def build(tmp):
     truth = os.path.join(tmp, "truth")
-    subprocess.run(["go", "build", "-o", truth, "./bench/refserver"], check=True, cwd=os.path.dirname(HERE))
+    subprocess.run(
+        ["go", "build", "-o", truth, "./bench/refserver"], check=True, cwd=os.path.dirname(HERE)
+    )
     return truth
 
 
 def survey(a, tmp, number, slo, more=()):
     """One survey's result, or why there is none."""
     out = os.path.join(tmp, "run%d" % number)
-    command = [a.plimsoll, "survey", f"http://127.0.0.1:{PORT}/", "--slo", slo, "--json", "--out", out] + (["--quick"] if a.quick else [])
+    command = [
+        a.plimsoll,
+        "survey",
+        f"http://127.0.0.1:{PORT}/",
+        "--slo",
+        slo,
+        "--json",
+        "--out",
+        out,
+    ] + (["--quick"] if a.quick else [])
     done = subprocess.run(command + list(more), capture_output=True, text=True, timeout=LONGEST)
     shutil.rmtree(out, ignore_errors=True)
     if done.returncode not in (0, 3) or not done.stdout:
@@ -48,7 +70,9 @@ def survey(a, tmp, number, slo, more=()):
 @contextlib.contextmanager
 def serving(truth, flags):
     """A reference server, and what it says of itself."""
-    server = subprocess.Popen([truth, "--address", f"127.0.0.1:{PORT}"] + flags, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [truth, "--address", f"127.0.0.1:{PORT}"] + flags, stdout=subprocess.PIPE, text=True
+    )
     try:
         first = server.stdout.readline()
         if not first:
@@ -67,7 +91,10 @@ def mix(kind, tmp):
     with open(path, "w") as f:
         f.write("mix:\n")
         for r in kind["routes"]:
-            f.write("  - {name: %s, weight: %g, request: {path: %s}}\n" % (r["path"].strip("/"), r["weight"], r["path"]))
+            f.write(
+                "  - {name: %s, weight: %g, request: {path: %s}}\n"
+                % (r["path"].strip("/"), r["weight"], r["path"])
+            )
     return ["--scenario", path]
 
 
@@ -101,9 +128,21 @@ def judge(line, result, why, seconds):
     if result is None or not result["line"]["found"]:
         return {"found": False, "why": why or result["line"]["why"], "seconds": round(seconds, 1)}
     i = result["line"]["rate_per_second"]
-    run = {"found": True, "low": i["low"], "estimate": i["estimate"], "high": i["high"], "contained": i["low"] <= line <= i["high"],
-           "width": (i["high"] - i["low"]) / i["estimate"], "error": i["estimate"] / line - 1, "seconds": round(seconds, 1)}
-    predicted = [p for p in result["model"].get("predictions") or [] if p["predicted_per_second"]["estimate"] > 0]
+    run = {
+        "found": True,
+        "low": i["low"],
+        "estimate": i["estimate"],
+        "high": i["high"],
+        "contained": i["low"] <= line <= i["high"],
+        "width": (i["high"] - i["low"]) / i["estimate"],
+        "error": i["estimate"] / line - 1,
+        "seconds": round(seconds, 1),
+    }
+    predicted = [
+        p
+        for p in result["model"].get("predictions") or []
+        if p["predicted_per_second"]["estimate"] > 0
+    ]
     if predicted:
         run["predicted"] = predicted[0]["predicted_per_second"]["estimate"]
         run["predicted_error"] = run["predicted"] / i["estimate"] - 1
@@ -112,7 +151,11 @@ def judge(line, result, why, seconds):
 
 def row(server):
     found = [r for r in server["runs"] if r["found"]]
-    cells = [server["server"], "%.0f" % server["truth"], "%d of %d" % (sum(r["contained"] for r in found), len(server["runs"]))]
+    cells = [
+        server["server"],
+        "%.0f" % server["truth"],
+        "%d of %d" % (sum(r["contained"] for r in found), len(server["runs"])),
+    ]
     if not found:
         return cells + ["none"] * 4
     estimates = [r["estimate"] for r in found]
@@ -155,21 +198,36 @@ def survey_kinds(a):
     rows = [["server", "true line", "contained", "right", "caveats"]]
     for s in servers:
         runs = s["runs"]
-        rows.append([s["server"], "%.0f" % s["truth"], "%d of %d" % (sum(r.get("contained", False) for r in runs), len(runs)),
-                     "%d of %d" % (sum(r["right"] for r in runs), len(runs)), ", ".join(r["caveat"] or "none" for r in runs)])
+        rows.append(
+            [
+                s["server"],
+                "%.0f" % s["truth"],
+                "%d of %d" % (sum(r.get("contained", False) for r in runs), len(runs)),
+                "%d of %d" % (sum(r["right"] for r in runs), len(runs)),
+                ", ".join(r["caveat"] or "none" for r in runs),
+            ]
+        )
     show(rows)
     keep(a, "survey_kinds.json", servers)
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("--plimsoll", default="./plimsoll", help="the binary")
     p.add_argument("--runs", type=int, default=10, help="surveys of each server")
     p.add_argument("--quick", action="store_true", help="quick surveys")
     p.add_argument("--slo", default=SLO)
     p.add_argument("--only", default="", help="servers whose name contains this")
-    p.add_argument("--kinds", action="store_true", help="the kinds of services that are written down, instead of queues")
-    p.add_argument("--held", action="store_true", help="with --kinds: those that the method was not tuned on")
+    p.add_argument(
+        "--kinds",
+        action="store_true",
+        help="the kinds of services that are written down, instead of queues",
+    )
+    p.add_argument(
+        "--held", action="store_true", help="with --kinds: those that the method was not tuned on"
+    )
     a = p.parse_args()
     a.plimsoll = os.path.abspath(a.plimsoll)
     if not os.access(a.plimsoll, os.X_OK):
@@ -182,7 +240,15 @@ def main():
     with tempfile.TemporaryDirectory() as tmp:
         truth = build(tmp)
         servers = [measure(a, tmp, truth, n, f) for n, f in chosen.items()]
-    head = ["server", "true line", "contained", "widest", "spread", "prediction off by", "a survey takes"]
+    head = [
+        "server",
+        "true line",
+        "contained",
+        "widest",
+        "spread",
+        "prediction off by",
+        "a survey takes",
+    ]
     show([head] + [row(s) for s in servers])
     keep(a, "survey_truth.json", servers)
 

@@ -1,30 +1,36 @@
 #!/usr/bin/env python3
-"""Whether anything fails while the running binary is replaced under a steady load: SIGUSR2 makes the server start its
-binary again and hand it the listening sockets; the old process drains and ends. Every request that failed, or connection
-that ended without notice, is counted.
+"""Whether anything fails while the running binary is replaced under a steady load: SIGUSR2 makes
+the server start its binary again and hand it the listening sockets; the old process drains and
+ends. Every request that failed, or connection that ended without notice, is counted.
 
-An upgrade counts once the process before it has ended and a new one answers. nginx is told to drain with SIGQUIT, as its
-manual says. Exit code 0 when every upgrade took effect and nothing failed.
+An upgrade counts once the process before it has ended and a new one answers. nginx is told to drain
+with SIGQUIT, as its manual says. Exit code 0 when every upgrade took effect and nothing failed.
 
   upgrade.py --plimsoll ./plimsoll
   upgrade.py --server nginx --count 2 --seconds 6     # the method, without plimsoll
 """
+
 import signal, subprocess, sys, time
 
 import changes, rig
 
 
 def leaders(r, server):
-    """The server's processes that are not children of another one of them: one when at rest, two during an upgrade."""
+    """The server's processes that are not children of another one of them: one when at rest, two
+    during an upgrade."""
     if server == "nginx":
-        return list(set(rig.with_argument("nginx: master process")) & set(rig.with_argument(f"{r.tmp}/nginx.conf")))
+        return list(
+            set(rig.with_argument("nginx: master process"))
+            & set(rig.with_argument(f"{r.tmp}/nginx.conf"))
+        )
     return rig.with_argument(f"{r.tmp}/plimsoll.yaml")
 
 
 def start(r, server):
     if server != "nginx":
         return r.proxy(server)
-    # nginx refuses to be replaced while the process that started it is its parent still, so a shell starts it and goes.
+    # nginx refuses to be replaced while the process that started it is its parent still, so a shell
+    # starts it and goes.
     command = " ".join(["exec", "taskset", "-c", rig.PROXY_CPU] + r.command("nginx"))
     subprocess.run(["sh", "-c", f"({command}) >/dev/null 2>&1 & sleep 1"], check=True)
     if not changes.wait_for(lambda: rig.accepts(rig.PORTS["nginx"])):

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Convert the run directory of a survey or a load, or the directory of an experiment, that a plimsoll
-wrote before its files had a schema_version.
+"""Convert the run directory of a survey or a load, or the directory of an experiment, that a
+plimsoll wrote before its files had a schema_version.
 
     scripts/convert_run.py DIR [DIR ...]            # in place; what was there is kept as DIR.old
     scripts/convert_run.py RUN.tar.gz [...]         # an archive of one run directory, likewise
     scripts/convert_run.py --replace DIR [...]      # keeps nothing
 
-The figures stay as they are. Only keys change, the name of the phase in which the load line was held,
-and a finding's rank.
+The figures stay as they are. Only keys change, the name of the phase in which the load line was
+held, and a finding's rank.
 """
 
 import argparse
@@ -63,7 +63,12 @@ WITHIN = {
         "Measured": "measured_per_second",
         "Error": "error_share",
     },
-    "Noise": {"P50": "p50_share", "P99": "p99_share", "Goodput": "goodput_share", "CPU": "cpu_share"},
+    "Noise": {
+        "P50": "p50_share",
+        "P99": "p99_share",
+        "Goodput": "goodput_share",
+        "CPU": "cpu_share",
+    },
     # An experiment's lines, and its comparisons.
     "rounds.jsonl": {"After": "after"},
     "Comparisons": {"Share": "relative"},
@@ -71,7 +76,17 @@ WITHIN = {
 # Objects whose keys are names of other things.
 FREE = {"Settings", "Values", "Ended", "Examples", "Figures", "Before", "After"}
 # The order of an array of counts by how requests ended, which experiments had.
-KINDS = ["ok", "bad_status", "bad_answer", "timeout", "connect_failed", "connection_lost", "bad_http", "not_sent", "unfinished"]
+KINDS = [
+    "ok",
+    "bad_status",
+    "bad_answer",
+    "timeout",
+    "connect_failed",
+    "connection_lost",
+    "bad_http",
+    "not_sent",
+    "unfinished",
+]
 SUB = 128  # of a histogram's buckets; see internal/lab/measure/histogram.go
 
 
@@ -120,7 +135,8 @@ def converted(name, text):
     """A file's new text, or None where it is not one that changes."""
     if name.endswith(".jsonl"):
         within = "rounds.jsonl" if name == "rounds.jsonl" else ""
-        # A last line that was cut off stays as it is: a reader knows it by the newline that is missing.
+        # A last line that was cut off stays as it is: a reader knows it by the newline that is
+        # missing.
         lines = text.split("\n")
         return "\n".join([dump(convert(json.loads(l), within)) for l in lines[:-1]] + lines[-1:])
     if name not in ("run.json", "result.json", "experiment.json"):
@@ -133,7 +149,9 @@ def converted(name, text):
 
 
 def dump(value, indent=None):
-    return json.dumps(value, indent=indent, ensure_ascii=False, separators=None if indent else (",", ":"))
+    return json.dumps(
+        value, indent=indent, ensure_ascii=False, separators=None if indent else (",", ":")
+    )
 
 
 def directory(path, replace):
@@ -158,7 +176,11 @@ def archive(path, replace):
         with tarfile.open(path) as old, tarfile.open(new, "w:gz", compresslevel=9) as out:
             for member in old:
                 data = old.extractfile(member).read() if member.isfile() else None
-                text = converted(pathlib.PurePath(member.name).name, data.decode()) if data and ".json" in member.name else None
+                text = (
+                    converted(pathlib.PurePath(member.name).name, data.decode())
+                    if data and ".json" in member.name
+                    else None
+                )
                 if text is not None:
                     data = text.encode()
                     member.size = len(data)
@@ -180,7 +202,9 @@ def exchange(path, new, replace):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     p.add_argument("paths", nargs="+", type=pathlib.Path, metavar="DIR")
     p.add_argument("--replace", action="store_true", help="do not keep what was there")
     a = p.parse_args()

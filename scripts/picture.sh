@@ -1,5 +1,6 @@
 #!/bin/sh
-# Draws docs/report.png: the top of the report of the run that docs/report-run.tar.gz holds, for the README.
+# Draws docs/report.png: the top of the report of the run that docs/report-run.tar.gz holds, for the
+# README.
 set -eu
 cd "$(dirname "$0")/.."
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)

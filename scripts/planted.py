@@ -9,6 +9,7 @@ corpus is played, then seeds from 1 on until one fails. A scenario of the corpus
 the defect must fail. A patch that does not apply, or does not compile, is passed over and listed at
 the end. The exit status says whether every defect was planted and found.
 """
+
 import argparse
 import json
 import pathlib
@@ -38,23 +39,36 @@ def build(patch, work):
         copy.write_text((ROOT / name).read_text())
         replace[str(ROOT / name)] = str(copy)
     # Without fuzz: a hunk that fits only roughly plants something else.
-    done = subprocess.run(["patch", "-p1", "-F0", "-f", "-s", "--no-backup-if-mismatch"], input=text,
-                          text=True, cwd=work, capture_output=True)
+    done = subprocess.run(
+        ["patch", "-p1", "-F0", "-f", "-s", "--no-backup-if-mismatch"],
+        input=text,
+        text=True,
+        cwd=work,
+        capture_output=True,
+    )
     if done.returncode != 0:
         raise Unplanted(f"does not apply: {done.stdout}{done.stderr}")
     overlay = work / "overlay.json"
     overlay.write_text(json.dumps({"Replace": replace}))
     program = work / "sim.test"
-    done = subprocess.run(["go", "test", "-c", "-overlay", overlay, "-o", program,
-                           "./internal/sim"], cwd=ROOT, text=True, capture_output=True)
+    done = subprocess.run(
+        ["go", "test", "-c", "-overlay", overlay, "-o", program, "./internal/sim"],
+        cwd=ROOT,
+        text=True,
+        capture_output=True,
+    )
     if done.returncode != 0:
         raise Unplanted(f"does not compile: {done.stderr}")
     return program
 
 
 def play(program, *arguments):
-    return subprocess.run([program, "-test.v", "-test.timeout=0", "-shorten=0", *arguments],
-                          cwd=SIM, capture_output=True, text=True).stdout
+    return subprocess.run(
+        [program, "-test.v", "-test.timeout=0", "-shorten=0", *arguments],
+        cwd=SIM,
+        capture_output=True,
+        text=True,
+    ).stdout
 
 
 def short(text):
@@ -68,7 +82,9 @@ def look(patch, seeds):
         corpus = play(program, "-test.run=Corpus")
         played = play(program, "-test.run=Seeds", f"-seeds={seeds}", "-failures=1")
     files = re.findall(r"testdata/corpus/(\S+)\.json: ", corpus)
-    found = [(int(n), what) for n, what in re.findall(r"^after \S+, seed (\d+): (.*)$", played, re.M)]
+    found = [
+        (int(n), what) for n, what in re.findall(r"^after \S+, seed (\d+): (.*)$", played, re.M)
+    ]
     ok = bool(found or files)
     seed, what = min(found, default=("-", "not found"))
     if not found and files:
@@ -100,8 +116,12 @@ def main():
         missed = missed or not found
         print(line, flush=True)
     if unplanted:
-        print(f"\n{len(unplanted)} of {len(patches)} were not planted:", *unplanted, sep="\n",
-              file=sys.stderr)
+        print(
+            f"\n{len(unplanted)} of {len(patches)} were not planted:",
+            *unplanted,
+            sep="\n",
+            file=sys.stderr,
+        )
     sys.exit(1 if missed or unplanted or not patches else 0)
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes sure that the programs the tests and measurements call are there. As root it installs what is missing from
-# Debian's packages; otherwise it prints the one command that does.
+# Makes sure that the programs the tests and measurements call are there. As root it installs what
+# is missing from Debian's packages; otherwise it prints the one command that does.
 set -eu
 
 missing=
@@ -18,7 +18,8 @@ need promtool prometheus
 need nc netcat-openbsd
 need python3 python3
 need pgrep procps
-# Patients have a real PostgreSQL, and network namespaces. Debian keeps a server's programs out of the PATH, by version.
+# Patients have a real PostgreSQL, and network namespaces. Debian keeps a server's programs out of
+# the PATH, by version.
 ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || missing="$missing postgresql"
 need ip iproute2
 # Some of them are written in other languages, with Debian's own Python for its packages.
@@ -45,7 +46,8 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 echo "installing$missing"
 export DEBIAN_FRONTEND=noninteractive
-# Packages that bring a service must not start it: a policy script that says no is Debian's way to ask for that.
+# Packages that bring a service must not start it: a policy script that says no is Debian's way to
+# ask for that.
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
     printf '#!/bin/sh\nexit 101\n' >"$policy"

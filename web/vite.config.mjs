@@ -1,4 +1,5 @@
-// One script and one style sheet per page, without a loader: the Go side puts them into the page and names them by their hashes.
+// One script and one style sheet per page, without a loader: the Go side puts them into the page
+// and names them by their hashes.
 import { defineConfig } from "vite";
 
 export default defineConfig({

@@ -59,7 +59,7 @@ func (k *experimentCommand) Run(ctx context.Context, c *console) error {
 				"one that was done"),
 		}
 	case k.Repeat < 0 || k.Loops < 0:
-		return withExit{exitUsage, errors.New("--repeat and --loops are at least 1")}
+		return withExit{exitUsage, errors.New("--repeat and --loops must be at least 1")}
 	case k.Again != "":
 		return k.again(c)
 	}

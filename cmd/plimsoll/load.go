@@ -117,7 +117,7 @@ func (k *loadCommand) check() error {
 	case k.Loops < 0:
 		return errors.New("--loops must be at least 1")
 	case noTime(k.Duration) || k.Timeout <= 0 || k.Lifetime < 0:
-		return errors.New("--duration, --timeout and --lifetime are longer than 0s: leave --duration " +
+		return errors.New("--duration, --timeout and --lifetime must be above 0s: leave --duration " +
 			"out for the usual one, and --lifetime for no bound")
 	case k.Timeout.Nanoseconds() > measure.Longest:
 		return fmt.Errorf("--timeout must be at most %v",
@@ -133,7 +133,7 @@ func (k *loadCommand) check() error {
 	case len(k.Burst) > 0 && k.Rate == "" && k.Scenario == "":
 		return errors.New("--burst comes on top of a rate: give --rate too")
 	case k.Scenario != "" && k.given():
-		return errors.New("a scenario says its requests itself: leave out --header, " +
+		return errors.New("the scenario describes the requests: leave out --header, " +
 			"--method and --body, or --scenario")
 	case k.Verify != "" &&
 		(open || cmp.Or(k.Scenario, k.Method, k.Body, k.HDR, k.Out) != "" || k.NewConnections ||

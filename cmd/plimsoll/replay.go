@@ -127,7 +127,7 @@ func (k *replayCommand) Run(ctx context.Context, c *console) error {
 // options are what the flags say of the log.
 func (k *replayCommand) options() (o replay.Options, err error) {
 	if k.Connections < 1 || k.Loops < 0 || k.Sample < 1 {
-		return o, errors.New("--connections, --loops and --sample are at least 1")
+		return o, errors.New("--connections, --loops and --sample must be at least 1")
 	}
 	if err := k.checkProtocol(); err != nil {
 		return o, err

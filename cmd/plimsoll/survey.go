@@ -200,14 +200,14 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 		return nil, fmt.Errorf("--slo: %w", err)
 	case k.Pprof != "" && !webAddress(k.Pprof) ||
 		slices.ContainsFunc(k.Metrics, func(u string) bool { return !webAddress(u) }):
-		return nil, errors.New("--pprof and --metrics are URLs that begin with http:// or https://")
+		return nil, errors.New("--pprof and --metrics must be URLs that begin with http:// or https://")
 	case len(k.Metrics) > mostPages:
 		return nil, fmt.Errorf("--metrics is given %d times at most: "+
 			"each page costs the target something", mostPages)
 	case k.Runs < 1:
 		return nil, errors.New("--runs must be at least 1")
 	case !(k.Start >= 0) || !(k.Limit >= 0) || math.IsInf(max(k.Start, k.Limit), 0):
-		return nil, errors.New("--start and --limit are rates above 0")
+		return nil, errors.New("--start and --limit must be rates above 0")
 	case k.Limit > 0 && k.Start > k.Limit:
 		return nil, errors.New("--start must not be above --limit: begin with a lower rate")
 	case !(k.Overshoot > 1):
@@ -220,7 +220,7 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 	case k.checkGenerators() != nil:
 		return nil, k.checkGenerators()
 	case k.Connections < 0 || k.Loops < 0 || k.PID < 0:
-		return nil, errors.New("--connections, --loops and --pid are at least 1")
+		return nil, errors.New("--connections, --loops and --pid must be at least 1")
 	case k.Timeout <= 0 || k.Timeout.Nanoseconds() > measure.Longest:
 		return nil, fmt.Errorf("--timeout must be above 0s and at most %v",
 			time.Duration(measure.Longest).Truncate(time.Second))
@@ -228,7 +228,7 @@ func (k *surveyCommand) check() (slo.SLO, error) {
 		return nil, errors.New("--timeout is not above the objectives' longest limit: " +
 			"every slow request would count as failed; give a longer one")
 	case k.Scenario != "" && k.given():
-		return nil, errors.New("a scenario says its requests itself: leave out --header, " +
+		return nil, errors.New("the scenario describes the requests: leave out --header, " +
 			"--method and --body, or --scenario")
 	}
 	return objectives, nil
@@ -247,7 +247,7 @@ func (k *surveyCommand) checkProfiler() error {
 			"profile: give one of them")
 	}
 	if !(k.ProfileHertz >= 0 && k.ProfileHertz <= stacks.MostHertz) {
-		return fmt.Errorf("--profile-hertz is above 0 and at most %v", stacks.MostHertz)
+		return fmt.Errorf("--profile-hertz must be above 0 and at most %v", stacks.MostHertz)
 	}
 	if k.ProfileCommand != "" {
 		if _, err := profiler.NewCommand(k.ProfileCommand, 0, 0); err != nil {

@@ -9,7 +9,7 @@ import (
 	"plimsoll/internal/lab/document"
 )
 
-// valid is the script command "valid NAME FILE", which holds a JSON document against the schema
+// valid is the script command "valid NAME FILE", which validates a JSON document by the schema
 // that plimsoll schema NAME prints.
 func valid(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {

@@ -26,19 +26,19 @@ func (k *loadCommand) verify(ctx context.Context, c *console, target load.Target
 		return withExit{
 			exitUsage,
 			fmt.Errorf("%s gives each thread the same number of connections: "+
-				"with --loops %d let --connections be a multiple of it", k.Verify, loops),
+				"with --loops %d give --connections as a multiple of it", k.Verify, loops),
 		}
 	case duration%time.Second != 0 || duration < time.Second:
 		return withExit{
 			exitUsage,
-			fmt.Errorf("%s runs for whole seconds: let --duration be some", k.Verify),
+			fmt.Errorf("%s runs for whole seconds: give --duration in whole seconds", k.Verify),
 		}
 	case k.Verify == "h2load": // it has no timeout
 	case k.Timeout > wrkcheck.MostCorrected*time.Microsecond || k.Timeout%time.Second != 0:
 		return withExit{
 			exitUsage,
 			errors.New("wrk has a timeout of whole seconds, and the comparison takes up to 10: " +
-				"let --timeout be one of them"),
+				"choose a --timeout of 1s to 10s"),
 		}
 	}
 	_, request, err := k.prepare(ctx, target)

@@ -191,7 +191,7 @@ func drawn(address string) bool { return strings.HasSuffix(address, ":0") }
 // claim notes that an address is listened on, and refuses it when another listener has it already.
 // ":80" and both wildcards are the same socket as far as the kernel is concerned, or would share
 // its connections at random with SO_REUSEPORT. Where the kernel draws the port each listener gets
-// its own, but listeners are told apart by their addresses as they are written.
+// its own, but listeners are distinguished by their addresses as they are written.
 func (s *scope) claim(at place, address string) {
 	same := address
 	for _, wildcard := range []string{"0.0.0.0:", "[::]:"} {

@@ -92,6 +92,6 @@ func (d *descriptorLimit) usage() (used, allowed uint64) {
 }
 
 // ErrIncomplete says that a configuration is in force although not all of it works.
-var ErrIncomplete = errors.New("the configuration is in force, but a listener does not accept on every loop")
+var ErrIncomplete = errors.New("the configuration is active, but a listener does not accept on every loop")
 
 var errNotServing = errors.New("the gateway is ending; it takes no new configuration")

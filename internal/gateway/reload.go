@@ -44,7 +44,7 @@ func (g *Gateway) Reload() error {
 	if err != nil {
 		message := "the new configuration was refused; the old one goes on"
 		if errors.Is(err, ErrIncomplete) {
-			message = "the new configuration is in force, but not all of it works"
+			message = "the new configuration is active, but not all of it works"
 		}
 		g.registry.ReloadFailed()
 		g.log.Error(message, "error", err)

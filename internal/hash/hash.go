@@ -43,7 +43,7 @@ func Bytes(seed uint64, key []byte) uint64 {
 	return mix(h^m2, uint64(len(key))^m1)
 }
 
-// tail reads up to 16 bytes as two words that may overlap. The length tells apart what looks alike.
+// tail reads up to 16 bytes as two words that may overlap. The length distinguishes what looks alike.
 func tail(rest []byte) (a, b uint64) {
 	switch n := len(rest); {
 	case n >= 8:

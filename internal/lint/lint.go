@@ -1,7 +1,7 @@
 // Package lint reads the project's own source and says where it breaks the rules of the house:
-// which room may use which, how long files, functions and lines may grow, and what may not stand in
-// a test. Only its test uses it. It must know nothing of what the code does, only what it looks
-// like.
+// which room may use which, how long files, functions and lines may grow, which words are not plain
+// English, and what may not stand in a test. Only its test uses it. It must know nothing of what
+// the code does, only what it looks like.
 package lint
 
 import (
@@ -38,14 +38,19 @@ func (f *file) dir() string { return path.Dir(f.path) }
 
 func (f *file) line(p token.Pos) int { return f.set.Position(p).Line }
 
-// Check reads every file under root that is code, root holding the module of that name, and returns
-// a line for each rule that is broken, sorted. testdata, hidden folders, node_modules, vendor and
-// measurements' output are left out.
+// Check reads every file under root that is code or a document, root holding the module of that
+// name, and returns a line for each rule that is broken, sorted. testdata, hidden folders,
+// node_modules, vendor and measurements' output are left out.
 func Check(root fs.FS, module string) ([]string, error) {
 	var broken []string
 	var files []*file
+	var other [][]byte
 	err := walk(root, func(name string, source []byte) error {
 		broken = append(broken, words(name, source)...)
+		broken = append(broken, plainEnglish(name, source)...)
+		if slices.Contains(scripts, path.Ext(name)) {
+			other = append(other, source)
+		}
 		if path.Ext(name) != ".go" {
 			return nil
 		}
@@ -72,6 +77,7 @@ func Check(root fs.FS, module string) ([]string, error) {
 		}
 	}
 	broken = append(broken, widths(files)...)
+	broken = append(broken, scriptWidths(other)...)
 	broken = append(broken, undocumented(files)...)
 	slices.Sort(broken)
 	return broken, nil
@@ -79,6 +85,9 @@ func Check(root fs.FS, module string) ([]string, error) {
 
 // skipped are folders that hold nothing a person wrote as code.
 var skipped = []string{"testdata", "node_modules", "vendor", "out", "dist"}
+
+// written are the kinds of files that people write and read.
+var written = []string{".go", ".sh", ".py", ".c", ".ts", ".js", ".css", ".java", ".rb", ".yaml", ".md"}
 
 func walk(root fs.FS, visit func(name string, source []byte) error) error {
 	return fs.WalkDir(root, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -92,8 +101,7 @@ func walk(root fs.FS, visit func(name string, source []byte) error) error {
 			}
 			return nil
 		}
-		if base != "Makefile" && !slices.Contains([]string{".go", ".sh", ".py", ".c", ".ts"},
-			path.Ext(name)) {
+		if base != "Makefile" && !slices.Contains(written, path.Ext(name)) {
 			return nil
 		}
 		source, err := fs.ReadFile(root, name)

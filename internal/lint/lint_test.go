@@ -101,6 +101,15 @@ func TestEachRuleFindsWhatBreaksIt(t *testing.T) {
 		{"a sample's name outside the lab", "internal/head/x.go", "\nconst a = \"host.cores\"\n", ""},
 		{"the names of samples", "internal/lab/measure/names.go", "\nconst a = \"host.cores\"\n", ""},
 		{"a package's path", "internal/lab/model/x.go", "\nconst a = \"go.uber.org/zap/\"\n", ""},
+		{"an outdated word", "internal/head/x.go", "\n// De" + "ar as it is.\n", "write expensive"},
+		{"a part of another word", "internal/head/x.go", "\n// Recom" + "men" + "ded: a clear end.\n", ""},
+		{"an outdated phrase", "internal/head/x.go", "\n// It cannot be to" + "ld.\n",
+			"x.go:3: \"cannot be to" + "ld\" is not plain English: write cannot be determined"},
+		{"an outdated phrase with a bracket", "internal/head/x.go", "\n// so of" + "ten (5)\n",
+			"the number of runs"},
+		{"what is not a loop", "internal/head/x.go", "\n// This is n" + "o loop.\n", "is not a"},
+		{"where there is none", "internal/head/x.go", "\n// There is no loop.\n", ""},
+		{"a comparison", "internal/head/x.go", "\n// It is no longer here.\n", ""},
 		{"untidy", "internal/head/x.go", "\nfunc  f() {}\n", "gofmt"},
 	} {
 		got := check(t, c.file, c.source)
@@ -118,6 +127,31 @@ func TestAPromiseIsFoundInScriptsToo(t *testing.T) {
 		}
 		if len(broken) != 1 || !strings.HasPrefix(broken[0], name+":2: puts work off") {
 			t.Errorf("%s: got %q, want one complaint about its second line", name, broken)
+		}
+	}
+}
+
+func TestDocumentsAreInPlainEnglish(t *testing.T) {
+	for _, name := range []string{"README.md", "docs/a.md", "bench/a.py", "web/src/a.ts", "Makefile"} {
+		broken, err := Check(fstest.MapFS{name: {Data: []byte("\nIt is sel" + "dom.\n")}}, "plimsoll")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(broken) != 1 || !strings.HasPrefix(broken[0], name+":2: \"sel"+"dom\" is not") {
+			t.Errorf("%s: got %q, want one complaint about its second line", name, broken)
+		}
+	}
+}
+
+func TestScriptsMayHaveFewLongLines(t *testing.T) {
+	for long, want := range map[int]int{20: 0, 21: 1} {
+		text := strings.Repeat("# "+strings.Repeat("a", 99)+"\n", long)
+		broken, err := Check(fstest.MapFS{"bench/a.py": {Data: []byte(text)}}, "plimsoll")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(broken) != want {
+			t.Errorf("%d long lines: got %q, want %d complaints", long, broken, want)
 		}
 	}
 }

@@ -16,6 +16,8 @@ const (
 	maxColumns    = 110
 	maxLongOf1000 = 10
 	maxLongTests  = 30
+	// Scripts have configurations of other programs in them.
+	maxLongScripts = 20
 	// Of a small tree, one line is a large share.
 	minLines = 1000
 )
@@ -51,6 +53,27 @@ func widths(files []*file) []string {
 	share("code", code.lines, code.long, maxLongOf1000)
 	share("tests", tests.lines, tests.long, maxLongTests)
 	return broken
+}
+
+// scripts are kinds of files that are code in languages other than Go.
+var scripts = []string{".py", ".ts", ".sh"}
+
+// scriptWidths checks how many lines of scripts are longer than usual.
+func scriptWidths(sources [][]byte) []string {
+	lines, long := 0, 0
+	for _, source := range sources {
+		for line := range strings.Lines(string(source)) {
+			lines++
+			if columns(strings.TrimSuffix(line, "\n")) > usualColumns {
+				long++
+			}
+		}
+	}
+	if allowed := max(lines, minLines) * maxLongScripts / 1000; long > allowed {
+		return []string{fmt.Sprintf("%d lines of scripts are longer than %d columns; %d may be: "+
+			"break some", long, usualColumns, allowed)}
+	}
+	return nil
 }
 
 func columns(line string) int {

@@ -26,7 +26,7 @@ func ParseAddress(s string) (Address, error) {
 	}
 	ap, err := netip.ParseAddrPort(s)
 	if err != nil {
-		return Address{}, fmt.Errorf("address %q: want IP:port, [IPv6]:port or unix:/path", s)
+		return Address{}, fmt.Errorf("address %q: must be IP:port, [IPv6]:port or unix:/path", s)
 	}
 	return Address{IP: netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port())}, nil
 }

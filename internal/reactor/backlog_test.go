@@ -41,7 +41,7 @@ func crowded(t *testing.T) (net.Listener, reactor.Address) {
 	return nil, to
 }
 
-// waiters are connections that wait for room, told apart by what they have written. Each sends its
+// waiters are connections that wait for room, distinguished by what they have written. Each sends its
 // number to outcome.
 func waiters(t *testing.T, l *reactor.Loop, to reactor.Address, n int) (all []*conn, outcome chan error) {
 	outcome = make(chan error, n)

@@ -27,7 +27,7 @@ func (s Socket) Close() {
 
 // Acceptor takes accepted sockets.
 type Acceptor interface {
-	// Accepted runs on the loop that shall own the socket, which may be another than the
+	// Accepted runs on the loop that is to own the socket, which may be another than the
 	// listener's.
 	Accepted(l *Loop, s Socket)
 	// Shed runs on the listener's loop for each connection that was closed at once because the

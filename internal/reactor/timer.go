@@ -11,11 +11,11 @@ import "math/bits"
 type Timer struct {
 	next, prev *Timer
 	owner      Expirer
-	deadline   int64 // when it shall fire; 0 when stopped
+	deadline   int64 // when it fires; 0 when stopped
 	slot       int64 // the tick whose slot it is in; meaningful while next is not nil
 }
 
-// Deadline is when the timer shall fire, on the loop's clock; 0 when it is stopped. Loop only.
+// Deadline is when the timer fires, on the loop's clock; 0 when it is stopped. Loop only.
 func (t *Timer) Deadline() int64 { return t.deadline }
 
 // Expirer is told, on the loop, that its timer's deadline has passed. The timer is stopped by then

@@ -44,7 +44,7 @@ type wire struct {
 // message is what is noted of one message.
 type message struct {
 	kind  byte
-	words [2]word // its first two elements that are no arrays
+	words [2]word // its first two elements that are not arrays
 	had   int     // of these
 }
 
@@ -228,7 +228,7 @@ func (w *wire) behindBulk(b byte) error {
 func (w *wire) endElement(text bool) error {
 	if w.current.had < len(w.current.words) {
 		if !text {
-			w.current.words[w.current.had] = word{long: math.MaxInt64} // is no text
+			w.current.words[w.current.had] = word{long: math.MaxInt64} // is not a text
 		}
 		w.current.had++
 	}

@@ -55,7 +55,7 @@ const (
 	flagPriority = 0x20
 )
 
-// The codes of errors that the actor tells apart (RFC 9113, section 7).
+// The codes of errors that the actor distinguishes (RFC 9113, section 7).
 const (
 	noError         = 0
 	protocolError   = 1

@@ -179,9 +179,9 @@ var (
 			"an earlier one.")
 	descShared = desc("names_shared_total",
 		"Names that were given the series \"other\" because there were too many.", "kind")
-	descConfig       = desc("config_info", "The version of the config in force.", "version")
+	descConfig       = desc("config_info", "The version of the active configuration.", "version")
 	descConfigLoaded = desc("config_loaded_timestamp_seconds",
-		"When the config in force was loaded.")
+		"When the active configuration was loaded.")
 	descReloads = desc("config_reloads_total", "Reloads of the config, by result.", "result")
 	descBuild   = desc("build_info", "The program.", "version", "revision", "goversion")
 )

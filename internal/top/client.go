@@ -157,7 +157,7 @@ func (c *Client) refused(path string, status int, body []byte) error {
 				"gateway's configuration by --token or $PLIMSOLL_ADMIN_TOKEN", c)
 		}
 		return fmt.Errorf("the admin API at %s does not take this token: give admin.token of the "+
-			"configuration in force by --token or $PLIMSOLL_ADMIN_TOKEN", c)
+			"active configuration by --token or $PLIMSOLL_ADMIN_TOKEN", c)
 	case http.StatusNotFound:
 		return fmt.Errorf("%s has no %s (%w): is it the admin address of a plimsoll gateway? "+
 			"Give --admin HOST:PORT", c, path, errAbsent)

@@ -16,7 +16,7 @@ type Figures struct {
 	// Upstreams and Routes are in the gateway's order.
 	Upstreams []Upstream `json:"upstreams"`
 	Routes    []Route    `json:"routes"`
-	// Notes are for a person: what could not be told, and why.
+	// Notes are for a person: what could not be determined, and why.
 	Notes []string `json:"notes,omitempty"`
 }
 

@@ -61,7 +61,7 @@ func TestATryThatFoundMoreThanThereIsRoomForIsCounted(t *testing.T) {
 		m.Answered(n, Success, 1000)
 	}
 	if n := m.flights.Found[MostFound].Count; n != 10 || m.flying != 0 {
-		t.Errorf("%d found as many as are told apart; %d still fly", n, m.flying)
+		t.Errorf("%d found as many as are counted separately; %d still fly", n, m.flying)
 	}
 }
 

@@ -515,7 +515,7 @@ func TestClientsWhoseRequestsWaitTakeTurns(t *testing.T) {
 		order[id] = at
 	}
 	if len(served) != 8 || order[25] > 2 || order[36] > 2 || order[27] > 4 || order[10] > order[11] || order[13] > order[14] {
-		t.Errorf("served in the order %v: clients 2 and 3 shall be served between, and each in order", served)
+		t.Errorf("served in the order %v: clients 2 and 3 must be served between, and each in order", served)
 	}
 	c.finish()
 	m.Closed(w.now)

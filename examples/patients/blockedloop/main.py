@@ -1,7 +1,9 @@
 """blockedloop is asynchronous, but for one call: the warehouse is asked with a library that blocks,
-so the event loop stands still for 5 ms with each request. There are two processes, each with a loop.
+so the event loop stands still for 5 ms with each request. There are two processes, each with a
+loop.
 
 Cured, the warehouse is asked with a client that waits in the loop."""
+
 import argparse, asyncio, hashlib, http.client, os, signal, socket
 
 from aiohttp import ClientSession, ClientTimeout, TCPConnector, web
@@ -16,6 +18,7 @@ def shop(ask):
         for _ in range(WORK):
             text = hashlib.sha256(text).digest()
         return web.Response(text=text.hex() + "\n")
+
     return answer
 
 
@@ -25,6 +28,7 @@ def blocking():
     async def ask():
         warehouse.request("GET", "/")
         return warehouse.getresponse().read()
+
     return ask
 
 
@@ -34,6 +38,7 @@ def waiting():
     async def ask():
         async with client.get("http://%s/" % os.environ["PATIENT_SERVICE"]) as answer:
             return await answer.read()
+
     return ask
 
 

@@ -1,16 +1,25 @@
-"""buoys tells where the buoys of a fairway lie. Its socket has a backlog of one, as in many an example, and its
-clients make a connection for each request. While an event loop makes pages, more of them come than have room, so that
-the kernel drops what they send to connect, and they try again a second later.
+"""buoys tells where the buoys of a fairway lie. Its socket has a backlog of one, as in many an
+example, and its clients make a connection for each request. While an event loop makes pages, more
+of them come than have room, so that the kernel drops what they send to connect, and they try again
+a second later.
 
 Cured, the backlog is 1024."""
+
 import argparse, asyncio, hashlib, math, os, signal, socket
 from html import escape
 
 from aiohttp import web
 
 FEW, MANY = 1, 1024
-BUOYS = [{"name": "Nun & can %d" % n, "north": 54 + n * 37 % 900 / 1000, "east": 10 + n * 53 % 900 / 1000, "light": "Q(%d)" % (1 + n % 9)}
-         for n in range(700)]
+BUOYS = [
+    {
+        "name": "Nun & can %d" % n,
+        "north": 54 + n * 37 % 900 / 1000,
+        "east": 10 + n * 53 % 900 / 1000,
+        "light": "Q(%d)" % (1 + n % 9),
+    }
+    for n in range(700)
+]
 
 
 def far(a, b):
@@ -22,9 +31,15 @@ def far(a, b):
 async def answer(request):
     at = BUOYS[int.from_bytes(os.urandom(2), "big") % len(BUOYS)]
     near = sorted((b for b in BUOYS if b is not at), key=lambda b: (far(at, b), b["name"]))[:20]
-    rows = "".join("<tr><td>%s<td>%s<td>%.2f" % (escape(b["name"]), b["light"], far(at, b)) for b in near)
+    rows = "".join(
+        "<tr><td>%s<td>%s<td>%.2f" % (escape(b["name"]), b["light"], far(at, b)) for b in near
+    )
     page = "<!doctype html><title>%s</title><table>%s</table>\n" % (escape(at["name"]), rows)
-    return web.Response(text=page, content_type="text/html", headers={"ETag": '"%s"' % hashlib.sha1(page.encode()).hexdigest()})
+    return web.Response(
+        text=page,
+        content_type="text/html",
+        headers={"ETag": '"%s"' % hashlib.sha1(page.encode()).hexdigest()},
+    )
 
 
 async def serve(listener, backlog):

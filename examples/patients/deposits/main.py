@@ -1,8 +1,9 @@
-"""deposits takes a deposit for a boat. The transaction is begun, the boat is read and written down, and then the
-bank is asked, which takes 30 ms, before the transaction is committed. A connection to PostgreSQL is kept that
-long, idle in its transaction, and each worker has a pool of four.
+"""deposits takes a deposit for a boat. The transaction is begun, the boat is read and written down,
+and then the bank is asked, which takes 30 ms, before the transaction is committed. A connection to
+PostgreSQL is kept that long, idle in its transaction, and each worker has a pool of four.
 
 Cured, the bank is asked before the transaction is begun."""
+
 import argparse, contextlib, hashlib, json, os, random, threading
 from http.client import HTTPConnection, HTTPException
 
@@ -23,7 +24,9 @@ class Harbour:
 
     def __init__(self, bank_first):
         self.pool = ThreadedConnectionPool(POOL, POOL, os.environ["PATIENT_DATABASE"])
-        self.free = threading.BoundedSemaphore(POOL)  # as the pool raises an error where it should wait
+        self.free = threading.BoundedSemaphore(
+            POOL
+        )  # as the pool raises an error where it should wait
         self.bank_first, self.own = bank_first, threading.local()
 
     @contextlib.contextmanager
@@ -62,8 +65,15 @@ def due(cents):
 class Office(BaseApplication):
     def __init__(self, address, cured):
         self.cured = cured
-        self.settings = {"bind": address, "workers": 2, "worker_class": "gthread", "threads": 24, "keepalive": 120,
-                         "when_ready": self.ready, "loglevel": "warning"}
+        self.settings = {
+            "bind": address,
+            "workers": 2,
+            "worker_class": "gthread",
+            "threads": 24,
+            "keepalive": 120,
+            "when_ready": self.ready,
+            "loglevel": "warning",
+        }
         super().__init__()
 
     @staticmethod
@@ -85,7 +95,9 @@ class Office(BaseApplication):
         except (psycopg2.Error, HTTPException, OSError) as e:
             status, value = "503 Service Unavailable", {"error": str(e)}
         body = json.dumps(value).encode() + b"\n"
-        start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        start_response(
+            status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        )
         return [body]
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compiles the service, runs it, and takes it away when it ends. The C library is linked in, so that a profile has
-# the names of its functions.
+# Compiles the service, runs it, and takes it away when it ends. The C library is linked in, so that
+# a profile has the names of its functions.
 set -eu
 here=$(dirname "$0")
 folder=$(mktemp -d "${TMPDIR:-/tmp}/patient-feed-XXXXXX")

@@ -1,22 +1,34 @@
-"""gilreport makes a small sales report for each request, with a thread for each connection. The threads
-share the interpreter's lock, so together they compute on one processor, whatever the machine has.
+"""gilreport makes a small sales report for each request, with a thread for each connection. The
+threads share the interpreter's lock, so together they compute on one processor, whatever the
+machine has.
 
 Cured, the same server runs in two processes for each processor, which accept from one socket."""
+
 import argparse, html, json, os, random, signal, socket, statistics
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from string import Template
 from urllib.parse import parse_qs, urlsplit
 
 REGIONS = ("north", "east", "south", "west")
-PAGE = Template("<!doctype html><title>$title</title><h1>$title</h1><table>$rows</table>"
-                "<script type=\"application/json\">$data</script>\n")
+PAGE = Template(
+    "<!doctype html><title>$title</title><h1>$title</h1><table>$rows</table>"
+    "<script type=\"application/json\">$data</script>\n"
+)
 
 
 def ledger():
     """Orders of a year, the same each time."""
     r = random.Random(1)
-    return [{"id": i, "region": r.choice(REGIONS), "month": r.randrange(12), "cents": r.randrange(500, 90000),
-             "customer": "%s & Sons" % r.choice(("Ames", "Byrd", "Cole", "Dunn"))} for i in range(16000)]
+    return [
+        {
+            "id": i,
+            "region": r.choice(REGIONS),
+            "month": r.randrange(12),
+            "cents": r.randrange(500, 90000),
+            "customer": "%s & Sons" % r.choice(("Ames", "Byrd", "Cole", "Dunn")),
+        }
+        for i in range(16000)
+    ]
 
 
 ORDERS = ledger()
@@ -28,14 +40,22 @@ def report(month):
     rows, data = [], {}
     for region in REGIONS:
         cents = sorted(o["cents"] for o in orders if o["region"] == region)
-        data[region] = {"orders": len(cents), "sum": sum(cents), "median": statistics.median(cents) if cents else 0}
-        rows.append("<tr><td>%s<td>%d<td>%.2f" % (html.escape(region), len(cents), sum(cents) / 100))
+        data[region] = {
+            "orders": len(cents),
+            "sum": sum(cents),
+            "median": statistics.median(cents) if cents else 0,
+        }
+        rows.append(
+            "<tr><td>%s<td>%d<td>%.2f" % (html.escape(region), len(cents), sum(cents) / 100)
+        )
     customers = {}
     for o in orders:
         customers[o["customer"]] = customers.get(o["customer"], 0) + o["cents"]
     for name, cents in sorted(customers.items(), key=lambda pair: -pair[1]):
         rows.append("<tr><td>%s<td><td>%.2f" % (html.escape(name), cents / 100))
-    return PAGE.substitute(title="Month %d" % (month + 1), rows="".join(rows), data=json.dumps(data))
+    return PAGE.substitute(
+        title="Month %d" % (month + 1), rows="".join(rows), data=json.dumps(data)
+    )
 
 
 class Reports(BaseHTTPRequestHandler):
@@ -85,6 +105,7 @@ def main():
         for child in children:
             os.kill(child, signal.SIGTERM)
         os._exit(0)
+
     signal.signal(signal.SIGTERM, end)
     print("ready %s:%d" % listener.getsockname(), flush=True)
     if children:

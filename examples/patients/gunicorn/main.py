@@ -1,7 +1,8 @@
-"""gunicorn serves with two sync workers, and each request waits 10 ms for the warehouse: two requests
-are inside, and the others stand in the queue of the socket.
+"""gunicorn serves with two sync workers, and each request waits 10 ms for the warehouse: two
+requests are inside, and the others stand in the queue of the socket.
 
 Cured, each worker has 32 threads (gthread)."""
+
 import argparse, hashlib, http.client, os, threading
 
 from gunicorn.app.base import BaseApplication
@@ -35,8 +36,13 @@ def ready(server):
 
 class Shop(BaseApplication):
     def __init__(self, address, cured):
-        self.settings = {"bind": address, "workers": 2, "when_ready": ready, "loglevel": "warning",
-                         "keepalive": 120}
+        self.settings = {
+            "bind": address,
+            "workers": 2,
+            "when_ready": ready,
+            "loglevel": "warning",
+            "keepalive": 120,
+        }
         if cured:
             self.settings.update(worker_class="gthread", threads=32)
         super().__init__()

@@ -1,7 +1,9 @@
 """haproxy is an HAProxy in front of a shop that takes 15 ms for a page, mostly to wait. The shop's
-server may have 32 connections (maxconn), a figure from when it was smaller: the others wait in HAProxy's queue.
+server may have 32 connections (maxconn), a figure from when it was smaller: the others wait in
+HAProxy's queue.
 
 Cured, maxconn is 512."""
+
 import argparse, contextlib, os, signal, socket, subprocess, sys, tempfile, time
 from http.client import HTTPConnection
 
@@ -58,20 +60,26 @@ def main():
     a = p.parse_args()
     host, port = a.address.rsplit(":", 1)
     port = int(port) or free_port()
-    settings = {"address": "%s:%d" % (host, port), "service": os.environ["PATIENT_SERVICE"], "maxconn": 512 if a.cured else 32}
+    settings = {
+        "address": "%s:%d" % (host, port),
+        "service": os.environ["PATIENT_SERVICE"],
+        "maxconn": 512 if a.cured else 32,
+    }
     # The signal is blocked, and waited for, so that none is lost before HAProxy is told.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     with tempfile.NamedTemporaryFile("w", prefix="patient-haproxy-", suffix=".cfg") as file:
         file.write(CONFIG % settings)
         file.flush()
-        proxy = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "--", "haproxy", "-q", "-db", "-f", file.name],
-                                 preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM]))
+        proxy = subprocess.Popen(
+            ["setpriv", "--pdeathsig", "TERM", "--", "haproxy", "-q", "-db", "-f", file.name],
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM]),
+        )
         until = time.monotonic() + LATE
         while not reachable(host, port):
             if proxy.poll() is not None or time.monotonic() > until:
                 proxy.kill()
                 sys.exit("HAProxy did not start")
-            time.sleep(.05)
+            time.sleep(0.05)
         print("ready %(address)s" % settings, flush=True)
         signal.sigwait([signal.SIGTERM])
         proxy.terminate()

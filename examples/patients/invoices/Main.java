@@ -31,7 +31,7 @@ public class Main {
         }
     }
 
-    static final String[] TASKS = {"Hull cleaned", "Mast stepped", "Sail mended", "Engine serviced", "Berth let"};
+    static final String[] TASKS = {"Hull cleaned", "Mast stepped", "Sail patched", "Engine serviced", "Berth let"};
 
     static List<Line> lines() {
         ThreadLocalRandom random = ThreadLocalRandom.current();

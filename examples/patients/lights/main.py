@@ -1,8 +1,10 @@
-"""lights shows when lighthouses are lit. It is asynchronous, and as the library that asks the authority blocks, it is
-called with asyncio.to_thread, which is right. But the threads are those of the loop's own executor, which has four more
-than there are processors, and the authority takes 40 ms.
+"""lights shows when lighthouses are lit. It is asynchronous, and as the library that asks the
+authority blocks, it is called with asyncio.to_thread, which is right. But the threads are those of
+the loop's own executor, which has four more than there are processors, and the authority takes 40
+ms.
 
 Cured, the executor has 64 threads."""
+
 import argparse, asyncio, hashlib, json, os, signal, socket, threading
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
@@ -10,13 +12,21 @@ from http.client import HTTPConnection
 from aiohttp import web
 
 PROCESSES, MANY = 2, 64
-LIGHTS = [{"name": "Skerry %d" % n, "metres": 9 + n * 7 % 60, "miles": 5 + n % 19, "flash": "Fl(%d) %ds" % (1 + n % 4, 5 + n % 15)}
-          for n in range(400)]
+LIGHTS = [
+    {
+        "name": "Skerry %d" % n,
+        "metres": 9 + n * 7 % 60,
+        "miles": 5 + n % 19,
+        "flash": "Fl(%d) %ds" % (1 + n % 4, 5 + n % 15),
+    }
+    for n in range(400)
+]
 own = threading.local()
 
 
 def notice():
-    """Asks the authority for the last notice to mariners, over a connection that the thread keeps."""
+    """Asks the authority for the last notice to mariners, over a connection that the thread
+    keeps."""
     if not hasattr(own, "authority"):
         own.authority = HTTPConnection(os.environ["PATIENT_SERVICE"], timeout=10)
     own.authority.request("GET", "/notice")
@@ -25,7 +35,11 @@ def notice():
 
 def visible(miles):
     """The lights that can be seen from so far, the brightest first."""
-    seen = [dict(light, horizon=round(2.08 * light["metres"] ** .5, 1)) for light in LIGHTS if light["miles"] >= miles]
+    seen = [
+        dict(light, horizon=round(2.08 * light["metres"] ** 0.5, 1))
+        for light in LIGHTS
+        if light["miles"] >= miles
+    ]
     return sorted(seen, key=lambda light: (-light["miles"], light["name"]))[:20]
 
 

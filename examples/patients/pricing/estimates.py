@@ -1,5 +1,6 @@
-"""estimates says what a flat would cost, by the bookings of flats that are most like it. It prints its port, and serves
-until its standard input ends."""
+"""estimates says what a flat would cost, by the bookings of flats that are most like it. It prints
+its port, and serves until its standard input ends."""
+
 import asyncio, bisect, heapq, json, random, sys
 from urllib.parse import parse_qs, urlsplit
 
@@ -12,7 +13,12 @@ def bookings():
     r = random.Random(8)
     for _ in range(BOOKINGS):
         metres, floor, beds = r.randrange(20, 170), r.randrange(6), r.randrange(1, 6)
-        yield metres, floor, beds, 20000 + metres * 400 + beds * 2500 - floor * 300 + r.randrange(9000)
+        yield (
+            metres,
+            floor,
+            beds,
+            20000 + metres * 400 + beds * 2500 - floor * 300 + r.randrange(9000),
+        )
 
 
 KNOWN = sorted(bookings()) if BY_METRES else list(bookings())
@@ -21,12 +27,17 @@ KNOWN = sorted(bookings()) if BY_METRES else list(bookings())
 def candidates(metres):
     if not BY_METRES:
         return KNOWN
-    return KNOWN[bisect.bisect(KNOWN, (metres - 4,)):bisect.bisect(KNOWN, (metres + 5,))]
+    return KNOWN[bisect.bisect(KNOWN, (metres - 4,)) : bisect.bisect(KNOWN, (metres + 5,))]
 
 
 def estimate(metres, floor, beds):
-    near = heapq.nsmallest(NEAR, ((abs(m - metres) + 9 * abs(b - beds) + 2 * abs(f - floor), cents)
-                                  for m, f, b, cents in candidates(metres)))
+    near = heapq.nsmallest(
+        NEAR,
+        (
+            (abs(m - metres) + 9 * abs(b - beds) + 2 * abs(f - floor), cents)
+            for m, f, b, cents in candidates(metres)
+        ),
+    )
     weights = [(1 / (1 + apart), cents) for apart, cents in near]
     return round(sum(w * c for w, c in weights) / sum(w for w, _ in weights))
 
@@ -48,12 +59,17 @@ class Estimates(asyncio.Protocol):
     @staticmethod
     def answer(target):
         try:
-            asked = {name: int(values[0]) for name, values in parse_qs(urlsplit(target).query).items()}
+            asked = {
+                name: int(values[0]) for name, values in parse_qs(urlsplit(target).query).items()
+            }
             status, value = "200 OK", {"cents": estimate(**asked)}
         except (TypeError, ValueError):
             status, value = "400 Bad Request", {"error": "metres, floor and beds are numbers"}
         body = json.dumps(value)
-        return ("HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)).encode()
+        return (
+            "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+            % (status, len(body), body)
+        ).encode()
 
 
 async def main():

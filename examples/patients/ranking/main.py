@@ -1,7 +1,9 @@
-"""ranking shows a player's rank and those around. A script in Redis looks for it: it reads the whole
-table, and counts those who have more points, while Redis, which has one thread, does nothing else.
+"""ranking shows a player's rank and those around. A script in Redis looks for it: it reads the
+whole table, and counts those who have more points, while Redis, which has one thread, does nothing
+else.
 
 Cured, Redis is asked for the rank, which a sorted set has at hand."""
+
 import argparse, json, os, random
 
 import redis
@@ -22,25 +24,41 @@ return above
 
 def connect():
     host, port = os.environ["PATIENT_REDIS"].split(":")
-    return redis.Redis(connection_pool=redis.BlockingConnectionPool(max_connections=32, host=host, port=int(port),
-                                                                    decode_responses=True))
+    return redis.Redis(
+        connection_pool=redis.BlockingConnectionPool(
+            max_connections=32, host=host, port=int(port), decode_responses=True
+        )
+    )
 
 
 def fill(table):
     r, pipe = random.Random(4), table.pipeline()
     pipe.delete("points")
     for player in range(PLAYERS):
-        pipe.zadd("points", {"player:%d" % player: r.randrange(10 ** 6)})
-        pipe.hset("player:%d" % player, mapping={"name": "Player %d" % player, "club": "Club %d" % (player % 40),
-                                                 "since": 1990 + player % 30})
+        pipe.zadd("points", {"player:%d" % player: r.randrange(10**6)})
+        pipe.hset(
+            "player:%d" % player,
+            mapping={
+                "name": "Player %d" % player,
+                "club": "Club %d" % (player % 40),
+                "since": 1990 + player % 30,
+            },
+        )
     pipe.execute()
 
 
 class Table(BaseApplication):
     def __init__(self, address, cured):
         self.cured = cured
-        self.settings = {"bind": address, "workers": 2, "worker_class": "gthread", "threads": 16, "keepalive": 120,
-                         "when_ready": self.ready, "loglevel": "warning"}
+        self.settings = {
+            "bind": address,
+            "workers": 2,
+            "worker_class": "gthread",
+            "threads": 16,
+            "keepalive": 120,
+            "when_ready": self.ready,
+            "loglevel": "warning",
+        }
         super().__init__()
 
     @staticmethod
@@ -70,8 +88,10 @@ class Table(BaseApplication):
         pipe = self.table.pipeline(transaction=False)
         for name, _ in names:
             pipe.hgetall(name)
-        players = [{"rank": first + i + 1, "points": int(points), "me": name == player, **profile}
-                   for i, ((name, points), profile) in enumerate(zip(names, pipe.execute()))]
+        players = [
+            {"rank": first + i + 1, "points": int(points), "me": name == player, **profile}
+            for i, ((name, points), profile) in enumerate(zip(names, pipe.execute()))
+        ]
         return {"rank": above + 1, "around": players}
 
     def answer(self, environ, start_response):
@@ -80,7 +100,9 @@ class Table(BaseApplication):
         except redis.RedisError as e:
             status, value = "503 Service Unavailable", {"error": str(e)}
         body = json.dumps(value).encode() + b"\n"
-        start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        start_response(
+            status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        )
         return [body]
 
 

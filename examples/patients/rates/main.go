@@ -20,7 +20,7 @@ import (
 	"plimsoll/examples/patients/work"
 )
 
-// quiet is how seldom a rate has not moved: once in so many requests.
+// quiet is how rarely a rate has not moved: once in so many requests.
 const quiet = 40
 
 // exchange is asked for rates. Any goroutine may use it.

@@ -1,14 +1,16 @@
-"""tickets sells seats of a theatre. Several workers sell them, so the house is locked in Redis while a seat
-is paid for, which takes 4 ms. Who does not get the lock sleeps for 20 ms and tries once more.
+"""tickets sells seats of a theatre. Several workers sell them, so the house is locked in Redis
+while a seat is paid for, which takes 4 ms. Who does not get the lock sleeps for 20 ms and tries
+once more.
 
 Cured, there is a lock for each seat."""
+
 import argparse, contextlib, hashlib, json, os, random, threading
 from http.client import HTTPConnection, HTTPException
 
 import redis
 from gunicorn.app.base import BaseApplication
 
-ROWS, SEATS, AGAIN, PATIENCE = 30, 40, .02, 5
+ROWS, SEATS, AGAIN, PATIENCE = 30, 40, 0.02, 5
 
 
 class Late(Exception):
@@ -20,14 +22,19 @@ class Theatre:
 
     def __init__(self, each_seat):
         host, port = os.environ["PATIENT_REDIS"].split(":")
-        self.redis = redis.Redis(connection_pool=redis.BlockingConnectionPool(
-            max_connections=32, host=host, port=int(port), decode_responses=True))
+        self.redis = redis.Redis(
+            connection_pool=redis.BlockingConnectionPool(
+                max_connections=32, host=host, port=int(port), decode_responses=True
+            )
+        )
         self.each_seat, self.own = each_seat, threading.local()
 
     @contextlib.contextmanager
     def locked(self, seat):
         name = "lock:seat:" + seat if self.each_seat else "lock:house"
-        lock = self.redis.lock(name, timeout=PATIENCE, sleep=AGAIN, blocking_timeout=PATIENCE, thread_local=True)
+        lock = self.redis.lock(
+            name, timeout=PATIENCE, sleep=AGAIN, blocking_timeout=PATIENCE, thread_local=True
+        )
         if not lock.acquire():
             raise Late("the house is busy")
         try:
@@ -47,7 +54,13 @@ class Theatre:
         with self.locked(seat):
             sold = self.redis.hincrby("sold", seat)
             receipt = self.pay(cents)
-        return {"seat": seat, "times": sold, "euros": "%d.%02d" % divmod(cents, 100), "receipt": receipt, "plan": plan(seat)}
+        return {
+            "seat": seat,
+            "times": sold,
+            "euros": "%d.%02d" % divmod(cents, 100),
+            "receipt": receipt,
+            "plan": plan(seat),
+        }
 
 
 def plan(seat):
@@ -57,15 +70,29 @@ def plan(seat):
     for r in range(max(row - 3, 0), min(row + 4, ROWS)):
         for s in range(max(at - 6, 0), min(at + 7, SEATS)):
             name = hashlib.sha1(b"%d-%d" % (r, s)).hexdigest()[:6]
-            around.append({"row": r + 1, "seat": s + 1, "name": name, "cents": 1500 + (r * SEATS + s) * 37 % 4000})
+            around.append(
+                {
+                    "row": r + 1,
+                    "seat": s + 1,
+                    "name": name,
+                    "cents": 1500 + (r * SEATS + s) * 37 % 4000,
+                }
+            )
     return sorted(around, key=lambda s: (s["cents"], s["name"]))[:24]
 
 
 class Office(BaseApplication):
     def __init__(self, address, cured):
         self.cured = cured
-        self.settings = {"bind": address, "workers": 2, "worker_class": "gthread", "threads": 16, "keepalive": 120,
-                         "when_ready": self.ready, "loglevel": "warning"}
+        self.settings = {
+            "bind": address,
+            "workers": 2,
+            "worker_class": "gthread",
+            "threads": 16,
+            "keepalive": 120,
+            "when_ready": self.ready,
+            "loglevel": "warning",
+        }
         super().__init__()
 
     @staticmethod
@@ -88,7 +115,9 @@ class Office(BaseApplication):
         except (redis.RedisError, HTTPException, OSError, Late) as e:
             status, value = "503 Service Unavailable", {"error": str(e)}
         body = json.dumps(value).encode() + b"\n"
-        start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))])
+        start_response(
+            status, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        )
         return [body]
 
 

@@ -1,5 +1,7 @@
-"""tides is a control: it has no disease. It shows the tides of a week, for which it asks a gauge and Redis. Both are
-asked over connections that are kept, there are threads enough to wait, and the processors are the bottleneck."""
+"""tides is a control: it has no disease. It shows the tides of a week, for which it asks a gauge
+and Redis. Both are asked over connections that are kept, there are threads enough to wait, and the
+processors are the bottleneck."""
+
 import argparse, hashlib, json, math, os, random, threading
 from http.client import HTTPConnection, HTTPException
 
@@ -7,7 +9,13 @@ import redis
 from gunicorn.app.base import BaseApplication
 
 HARBOURS = 300
-CONSTITUENTS = [(1.0, 12.4206, 0), (.46, 12.0, 1.2), (.19, 12.6583, .4), (.14, 23.9345, 2.1), (.1, 25.8193, .9)]  # metres, hours, phase
+CONSTITUENTS = [
+    (1.0, 12.4206, 0),
+    (0.46, 12.0, 1.2),
+    (0.19, 12.6583, 0.4),
+    (0.14, 23.9345, 2.1),
+    (0.1, 25.8193, 0.9),
+]  # metres, hours, phase
 
 
 class Office:
@@ -15,7 +23,10 @@ class Office:
 
     def __init__(self):
         host, port = os.environ["PATIENT_REDIS"].split(":")
-        self.redis, self.own = redis.Redis(host, int(port), decode_responses=True, socket_timeout=10), threading.local()
+        self.redis, self.own = (
+            redis.Redis(host, int(port), decode_responses=True, socket_timeout=10),
+            threading.local(),
+        )
 
     def wind(self):
         """Asks the gauge, over a connection that the thread keeps."""
@@ -27,18 +38,35 @@ class Office:
     def week(self, harbour):
         known = self.redis.hgetall("harbour:%d" % harbour)
         wind = self.wind()
-        level = lambda hour: float(known["mean"]) + wind / 100 + sum(
-            m * math.cos(2 * math.pi * hour / hours + phase + harbour) for m, hours, phase in CONSTITUENTS)
+        level = lambda hour: (
+            float(known["mean"])
+            + wind / 100
+            + sum(
+                m * math.cos(2 * math.pi * hour / hours + phase + harbour)
+                for m, hours, phase in CONSTITUENTS
+            )
+        )
         levels = [level(quarter / 4) for quarter in range(7 * 24 * 4)]
-        turns = [{"hour": i / 4, "metres": round(levels[i], 2), "high": levels[i] > levels[i - 1]} for i in range(1, len(levels) - 1)
-                 if (levels[i] - levels[i - 1]) * (levels[i + 1] - levels[i]) < 0]
+        turns = [
+            {"hour": i / 4, "metres": round(levels[i], 2), "high": levels[i] > levels[i - 1]}
+            for i in range(1, len(levels) - 1)
+            if (levels[i] - levels[i - 1]) * (levels[i + 1] - levels[i]) < 0
+        ]
         return {"harbour": known["name"], "wind": wind, "turns": turns}
 
 
 class Tides(BaseApplication):
     def __init__(self, address):
-        self.settings = {"bind": address, "workers": 2 * os.cpu_count(), "worker_class": "gthread", "threads": 16, "keepalive": 120,
-                         "backlog": 2048, "when_ready": self.ready, "loglevel": "warning"}
+        self.settings = {
+            "bind": address,
+            "workers": 2 * os.cpu_count(),
+            "worker_class": "gthread",
+            "threads": 16,
+            "keepalive": 120,
+            "backlog": 2048,
+            "when_ready": self.ready,
+            "loglevel": "warning",
+        }
         super().__init__()
 
     @staticmethod
@@ -60,8 +88,14 @@ class Tides(BaseApplication):
         except (redis.RedisError, HTTPException, OSError) as e:
             status, value = "503 Service Unavailable", {"error": str(e)}
         body = json.dumps(value).encode() + b"\n"
-        start_response(status, [("Content-Type", "application/json"), ("Content-Length", str(len(body))),
-                                ("ETag", '"%s"' % hashlib.sha1(body).hexdigest())])
+        start_response(
+            status,
+            [
+                ("Content-Type", "application/json"),
+                ("Content-Length", str(len(body))),
+                ("ETag", '"%s"' % hashlib.sha1(body).hexdigest()),
+            ],
+        )
         return [body]
 
 

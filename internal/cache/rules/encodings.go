@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/head"
 )
 
-// maxEncodings bounds the content codings that a key tells apart.
+// maxEncodings bounds the content codings that a key distinguishes.
 const maxEncodings = 8
 
 // preference is a coding that a client takes, and how gladly.

@@ -202,7 +202,7 @@ func (k *Key) appendField(dst []byte, name string, fields *head.List) []byte {
 	return append(with, 0)
 }
 
-// AppendVariant appends to a primary key what tells apart answers that vary by names, a list that
+// AppendVariant appends to a primary key what distinguishes answers that vary by names, a list that
 // Vary made.
 func (k *Key) AppendVariant(dst, names []byte, h *head.Request) []byte {
 	dst = append(dst, 1)

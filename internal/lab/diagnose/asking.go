@@ -85,6 +85,6 @@ func (e *Evidence) askWords(a *asking) string {
 	if names := e.asked(); len(names) > 0 {
 		whom = strings.Join(names, ", ")
 	}
-	return fmt.Sprintf(": so many wait for %s, which answers as quickly as ever (%s well below the "+
+	return fmt.Sprintf(": that many wait for %s, which answers as quickly as ever (%s well below the "+
 		"line, %s beyond it)", whom, span(a.gently), span(a.beyond))
 }

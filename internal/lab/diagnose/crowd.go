@@ -248,7 +248,7 @@ func (c *crowd) facts() (all []Fact) {
 	})
 	if c.holds != nil {
 		all = append(all, Fact{
-			What: "share of the looks at that crowd in which another thread was seen to " +
+			What: "share of the looks at these threads in which another thread was seen to " +
 				c.holds.stands() + ", in " + cmp.Or(c.call, "the kernel"),
 			Value: percent(c.share),
 		})

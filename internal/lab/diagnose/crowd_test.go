@@ -57,13 +57,13 @@ func TestTheCrowdThatGrowsWithTheLoadIsTheQueueAndNotWhatItsHolderAsks(t *testin
 			slices.Concat(standingIn(child, "1", "4", "9"), asksNobody),
 			"concurrency-limited", []string{"that they have started to end"},
 		},
-		"who waits for answers in a crowd waits for a dependency": {
+		"threads that wait for answers wait for a dependency": {
 			slices.Concat(standingIn(answer, "1", "9", "40"), standingIn(futex, "30", "22", "4"),
 				[]string{asks64}), "slow-dependency", nil,
 		},
 		"few ask at a time, and are answered as quickly as ever": {
 			slices.Concat(standingIn(answer, "2", "5", "5"), []string{asks64}),
-			"concurrency-limited", []string{"as quickly as ever", "so many wait for"},
+			"concurrency-limited", []string{"as quickly as ever", "that many wait for"},
 		},
 		"few ask at a time, and are answered later": {
 			slices.Concat(standingIn(answer, "1", "5", "5"), []string{asks64}),
@@ -76,7 +76,7 @@ func TestTheCrowdThatGrowsWithTheLoadIsTheQueueAndNotWhatItsHolderAsks(t *testin
 			func(w string) bool { return !f.says(w) && !strings.Contains(f.Claim, w) }) {
 			t.Errorf("%s: found %v: %+v", name, names(d), f)
 		}
-		// The same crowd before a busy processor is no finding: it stands in line for that.
+		// The same crowd before a busy processor is not a finding: it stands in line for that.
 		busy := append(lines, "all host.cpu.busy_seconds += 1.9", "all target.cpu.seconds += 1.8")
 		if d := runsOn(t, measure.RuntimeCPython, busy...); len(d.Findings) != 0 {
 			t.Errorf("%s, with processors busy: found %v", name, names(d))

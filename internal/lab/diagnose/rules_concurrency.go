@@ -394,7 +394,7 @@ func (e *Evidence) wider(p *places) (all []Action) {
 		all = append(all, Action{
 			Text: fmt.Sprintf("let the pool of connections to %s be larger, as far as what "+
 				"answers there can serve them: look for its size (maximum, pool size, "+
-				"connections per host); or for what lets only so many call at once, such as a "+
+				"connections per host); or for what bounds the calls at once, such as a "+
 				"semaphore, a bounded executor or workers", e.named(p.to)),
 		})
 	}

@@ -138,7 +138,7 @@ var databaseRules = []Rule{
 					Factor: min(g.Factor, max(limit/used, 1)),
 					Low:    g.Low,
 					High:   g.High,
-					Why:    "so many connections the database allows",
+					Why:    "the database allows no more connections",
 				}
 				g.Low, g.High = min(g.Low, g.Factor), max(g.Factor, min(g.High, 1.2*g.Factor))
 			}

@@ -15,8 +15,8 @@ var hostRules = []Rule{
 		Threshold: "steps near the line are INVALID, there is no line, and others used a quarter " +
 			"of the processors while 80 % were in use, and the generator's loops less than 80 % of " +
 			"theirs",
-		Reason: "a generator that is late since others run is not what limits, and neither is " +
-			"the service: what the kernel does for the network is less than that",
+		Reason: "when the generator is late because other processes run, neither it nor the " +
+			"service is the limit: what the kernel does for the network takes less than that",
 		Judge: judgeTaken,
 		Counters: []Counter{{
 			"the service's own processors were busy too",

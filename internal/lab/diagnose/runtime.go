@@ -183,7 +183,7 @@ var languages = map[string]language{
 			Command: "pm = static, pm.max_children = 16",
 		}},
 		holds: []Action{{
-			Text:    "have each process start again after so many requests",
+			Text:    "restart each process after a number of requests",
 			Command: "pm.max_requests = 1000",
 		}},
 		collects: []Action{{

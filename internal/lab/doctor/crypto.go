@@ -27,7 +27,7 @@ var (
 	wanted = []string{
 		"aes", "pclmulqdq", "sha_ni", "avx2", "vaes", "vpclmulqdq", "adx", "bmi2", "pmull", "sha2",
 	}
-	needful = [][2]string{{"aes", "aes"}, {"pclmulqdq", "pmull"}} // on amd64, on arm64
+	required = [][2]string{{"aes", "aes"}, {"pclmulqdq", "pmull"}} // on amd64, on arm64
 )
 
 func readInstructions(s *subject) ([]string, error) {
@@ -53,7 +53,7 @@ func judgeInstructions(s *subject, has []string) opinion {
 	if len(has) == 0 {
 		o.value = "none"
 	}
-	for _, n := range needful {
+	for _, n := range required {
 		if !slices.Contains(has, n[0]) && !slices.Contains(has, n[1]) {
 			o.advise = true
 			o.recommended = "a processor, or a type of virtual machine, " +

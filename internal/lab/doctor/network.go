@@ -93,7 +93,7 @@ func judgeBacklogs(s *subject, all []listener) opinion {
 	}
 	o := opinion{
 		value: strings.Join(said, ", "),
-		why:   "a burst of so many connections may come while the process is busy with others",
+		why:   "a burst of that many connections may come while the process is busy with others",
 	}
 	most := s.setting("net.core.somaxconn")
 	overflows := s.values[measure.HostTCPListenOverflows]
@@ -153,13 +153,13 @@ func judgeSynBacklog(s *subject, v []int) opinion {
 	if text, there := s.settings["net.ipv4.tcp_syncookies"]; !there || text != "0" {
 		return o
 	}
-	o.why = "SYN cookies are off, and so many half-open connections are enough"
+	o.why = "SYN cookies are off, and the queue holds enough half-open connections"
 	if v[0] < wellBacklog {
 		o.advise = true
 		o.recommended = "net.ipv4.tcp_syncookies=1"
 		o.command = s.sysctl("net.ipv4.tcp_syncookies", "1", "")
 		o.why = fmt.Sprintf("SYN cookies are off: with %d connections half open, "+
-			"further ones are dropped, and anybody can open so many", v[0])
+			"further ones are dropped, and anybody can open that many", v[0])
 	}
 	return o
 }

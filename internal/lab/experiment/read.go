@@ -454,7 +454,7 @@ func (l *Load) readRequest(f strict.Fields, dir string) {
 	if at, ok := f.Get("scenario"); ok {
 		l.Scenario, _ = at.Text()
 		if f.Has("method") || f.Has("headers") || f.Has("body") {
-			at.Fail("a scenario says its requests itself; leave out method, headers and body, " +
+			at.Fail("the scenario describes the requests; leave out method, headers and body, " +
 				"or the scenario")
 		}
 		if !filepath.IsAbs(l.Scenario) {
@@ -537,7 +537,7 @@ func filled(v strict.Value, known []string) (string, bool) {
 func plain(v strict.Value) (string, bool) {
 	text, ok := v.Scalar()
 	if ok && (len(text) > maxText || strings.ContainsRune(text, 0)) {
-		v.Fail("the text has %d bytes, or one that is 0; %d without such a one are the most",
+		v.Fail("the text has %d bytes; it may have %d, none of them 0",
 			len(text), maxText)
 		return "", false
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// maxConnections bounds the connections that are told apart in the kernel; the one that was
+	// maxConnections bounds the connections that are distinguished in the kernel; the one that was
 	// quiet the longest makes room.
 	maxConnections = 1024
 	// maxNamed bounds the connections that get a name of their own.

@@ -166,7 +166,7 @@ func (w *worker) begin(start int64) {
 	w.loop.SetTimer(&w.boundary, w, w.flipAt)
 	for i := range w.conns {
 		c := &w.conns[i]
-		// All were opened at once, and shall not all end at once.
+		// All were opened at once, and must not all end at once.
 		c.opened = start - int64(w.run.Lifetime)*int64(i)/int64(len(w.conns))
 		if c.state == resting {
 			c.rest()

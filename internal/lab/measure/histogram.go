@@ -11,7 +11,7 @@ import (
 const (
 	subBits = 7
 	sub     = 1 << subBits
-	// Longest is the longest duration that is told apart, 2^37 - 1 ns (137 s); a longer one counts
+	// Longest is the longest duration that has a bucket of its own, 2^37 - 1 ns (137 s); a longer one counts
 	// as this one.
 	Longest = 1<<37 - 1
 	// Buckets is the number of buckets.

@@ -1,4 +1,4 @@
-// Package pace says when requests shall be sent. Schedules are pure: they know no clock and send
+// Package pace says when requests are to be sent. Schedules are pure: they know no clock and send
 // nothing, so that what was planned can be tested to the nanosecond, and what was done can be
 // compared with it. What a request is, this package must not know.
 package pace

@@ -42,7 +42,7 @@ type Remainder struct {
 
 // errMany is of a rate that so small a line cannot carry.
 var errMany = fmt.Errorf("the rate would need more than %d instances of this line: "+
-	"a plan for so many needs a service that carries more", mostInstances)
+	"make the service carry more before you plan for this rate", mostInstances)
 
 // instances finds the smallest number that carries the rate, also with one instance or one zone
 // lost. What the headroom is for is just such a loss, so those that are left may be loaded up to

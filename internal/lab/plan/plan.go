@@ -59,7 +59,7 @@ var deploymentName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 func (o *Options) check() error {
 	switch {
 	case !(o.Rate > 0 && o.Rate <= mostRate):
-		return fmt.Errorf("the rate is above 0 and at most %.0g requests a second",
+		return fmt.Errorf("the rate must be above 0 and at most %.0g requests a second",
 			float64(mostRate))
 	case o.Headroom == 1:
 		return errors.New("a headroom of 100 % leaves nothing to serve with: " +

@@ -427,9 +427,9 @@ func TestWhatARunDoesNotShowIsMissingRatherThanGuessed(t *testing.T) {
 func TestOptionsThatMakeNoSenseAreRefused(t *testing.T) {
 	good := plan.Options{Rate: 100}
 	for want, change := range map[string]func(o *plan.Options){
-		"the rate is above 0":       func(o *plan.Options) { o.Rate = 0 },
+		"the rate must be above 0":  func(o *plan.Options) { o.Rate = 0 },
 		"at most 1e+09":             func(o *plan.Options) { o.Rate = math.Inf(1) },
-		"the rate is":               func(o *plan.Options) { o.Rate = math.NaN() },
+		"the rate must":             func(o *plan.Options) { o.Rate = math.NaN() },
 		"leaves nothing to serve":   func(o *plan.Options) { o.Headroom = 1 },
 		"from 0 % to below 100 %":   func(o *plan.Options) { o.Headroom = -.1 },
 		"takes 0s to 1h":            func(o *plan.Options) { o.PodStart = 2 * time.Hour },

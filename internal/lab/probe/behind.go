@@ -46,7 +46,7 @@ type served struct {
 }
 
 const (
-	// maxDoing bounds what the processes of one service are told apart by.
+	// maxDoing bounds what distinguishes the processes of one service.
 	maxDoing = 12
 	// maxTitles bounds the processes whose titles are read: each is a file.
 	maxTitles = 128

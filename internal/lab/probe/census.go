@@ -301,7 +301,7 @@ func (c *census) whose(candidates []candidate) (err error) {
 		}
 		if left <= 0 {
 			return fmt.Errorf("the target's connections to others: it has more than %d sockets, "+
-				"and only so many are looked into", maxDescriptors)
+				"and only that many are looked into", maxDescriptors)
 		}
 	}
 	return nil

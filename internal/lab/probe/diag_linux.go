@@ -36,7 +36,7 @@ const (
 // within each family. A port from low to high inclusive, when low is not 0, marks sockets whose
 // retransmits are asked for too, which costs as much again. A dump costs 0.9 ms of a processor, and
 // 0.2 µs for each socket (BenchmarkDump): the kernel goes through its whole table of sockets, of
-// all namespaces, once for each family, and once more when ports are told apart.
+// all namespaces, once for each family, and once more when ports are distinguished.
 func diag(low, high uint16, take func(socket)) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxDevices bounds the block devices that are told apart.
+	// maxDevices bounds the block devices that are distinguished.
 	maxDevices = 4096
 	// sector is the unit of /proc/diskstats in bytes, whatever the device's own is.
 	sector = 512
@@ -73,7 +73,7 @@ func (d *disks) Read(into map[string]float64) error {
 	into[measure.HostDiskWritten] = written
 	into[measure.HostDiskBusy] = d.busy
 	if len(d.whole) >= maxDevices {
-		return fmt.Errorf("there are more than %d devices, and only so many are added up",
+		return fmt.Errorf("there are more than %d devices, and only that many are added up",
 			maxDevices)
 	}
 	return nil

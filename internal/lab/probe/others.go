@@ -14,8 +14,8 @@ import (
 const (
 	// maxOthers bounds the processes of the machine that are looked at: each is a file, 10 µs.
 	maxOthers = 4096
-	// leastUsed is how many ticks a process has to have used between two looks for its name to be
-	// told apart: most processes of a machine sleep, and there is room for maxNames.
+	// leastUsed is how many ticks a process has to have used between two looks for its
+	// name to be counted: most processes of a machine sleep, and there is room for maxNames.
 	leastUsed = 5
 )
 
@@ -88,7 +88,7 @@ func (o *others) look() (all []running, err error) {
 			continue
 		}
 		if len(all) == maxOthers {
-			return all, fmt.Errorf("there are more than %d processes, and only so many are looked at",
+			return all, fmt.Errorf("there are more than %d processes, and only that many are looked at",
 				maxOthers)
 		}
 		text, err := readSmall(filepath.Join(o.root, name, "stat"), o.text[:])

@@ -198,7 +198,7 @@ func (p *processes) lookUp(first stat) error {
 		p.members = append(p.members, children[p.members[i].pid]...)
 		if len(p.members) > maxProcesses {
 			p.members = p.members[:maxProcesses]
-			return fmt.Errorf("it has more than %d processes, and only so many are added up",
+			return fmt.Errorf("it has more than %d processes, and only that many are added up",
 				maxProcesses)
 		}
 	}

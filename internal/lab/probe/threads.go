@@ -18,7 +18,7 @@ const (
 	// threadsShare is the part of a processor that looking at threads may take: a two hundredth.
 	threadsShare = 200
 	// maxNames and maxFolds bound how many names of threads, or of processes, and how many places
-	// that threads stand in, are told apart: the first that are seen. What is more is theRest.
+	// that threads stand in, are distinguished: the first that are seen. What is more is theRest.
 	maxNames = 24
 	maxFolds = 48
 	// fullThread is the share of a processor from which on a thread has all that it can use: the
@@ -85,12 +85,12 @@ type threads struct {
 	now  func() time.Time
 	next time.Time
 	// used is what each thread had used at the last look, by its process's and its own number; base
-	// is the same at a moment, a second ago or more, from which shares are told: a tick is too long
-	// for less.
+	// is the same at a moment, a second ago or more, from which shares are computed: a tick
+	// is too long for less.
 	used, base *usage[[2]int]
 	at         time.Time // of base
 	// spent is the processor time of the threads of one name, since the first look; stood are the
-	// places that threads have been seen in, which are told with 0 when nobody is there.
+	// places that threads have been seen in, which are reported as 0 when nobody is there.
 	spent map[string]float64
 	stood map[string]bool
 	text  [1024]byte
@@ -113,9 +113,9 @@ type view struct {
 	hottest          float64 // share of a processor
 	full, running    int
 	waiting, folds   map[string]int
-	asleep, withheld int // threads that wait, and those of them of which it is not told where
+	asleep, withheld int // threads that wait, and those of them whose place the kernel withholds
 	count            int
-	// elapsed are the seconds since base where shares are told with this look; 0 where not.
+	// elapsed are the seconds since base when this look reports shares; otherwise 0.
 	elapsed float64
 }
 
@@ -231,8 +231,8 @@ func orRest[V any](all map[string]V, key string, most int) string {
 	return theRest
 }
 
-// called is a thread's name without what only counts it, and without what could not be told apart
-// from what stands behind it in a sample's name.
+// called is a thread's name without what only counts it, and without what could be mistaken for
+// what stands behind it in a sample's name.
 func called(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == ';' || r > '~' {

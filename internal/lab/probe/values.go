@@ -70,7 +70,7 @@ var Values = []measure.SampleName{
 		"connections that wait to be accepted; of several listeners, at the one that is "+
 			"nearest to its limit"),
 	measure.Gauge(measure.ListenerQueueLimit,
-		"that listener's backlog in force; when more than so many wait, clients are turned away"),
+		"that listener's backlog in force; when more wait, clients are turned away"),
 	measure.Gauge(measure.ListenerEstablished,
 		"connections of the target's port that are open on both sides, those in its accept "+
 			"queue among them"),

@@ -161,7 +161,7 @@ func TestAPoolGrowsAfterABusyPeriodAndNotBeyondItsMost(t *testing.T) {
 		}
 	}
 	if got := together(); got != 16*ms {
-		t.Errorf("after a busy second two workers shall do three requests in 16 ms, not in %d ns", got)
+		t.Errorf("after a busy second two workers must do three requests in 16 ms, not in %d ns", got)
 	}
 	for at += 100 * ms; at < 4*second; at += 5 * ms {
 		s.Offer(at, 0)

@@ -192,10 +192,10 @@ func TestAStallDelaysExactlyWhatItMeets(t *testing.T) {
 	}
 	counts := s.Counts()
 	if want := (stall + service).Nanoseconds(); counts.Planned.Max != want {
-		t.Errorf("the third request meets the stall whole and shall take %d ns, not %d", want, counts.Planned.Max)
+		t.Errorf("the third request meets the stall whole and must take %d ns, not %d", want, counts.Planned.Max)
 	}
 	if want := uint64((stall + 5*service).Nanoseconds()); counts.Planned.Sum != want {
-		t.Errorf("the stall shall count once: %d ns, not %d", want, counts.Planned.Sum)
+		t.Errorf("the stall must count once: %d ns, not %d", want, counts.Planned.Sum)
 	}
 }
 

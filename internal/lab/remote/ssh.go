@@ -222,8 +222,8 @@ func (l *sshLink) soonSaid() ([]string, error) {
 	late := time.AfterFunc(loginPatience, l.kill)
 	words, err := l.said()
 	if !late.Stop() && err != nil {
-		err = fmt.Errorf("its login has said nothing for %v: does the command true, "+
-			"given to ssh for it, come to an end?", loginPatience)
+		err = fmt.Errorf("its login has said nothing for %v: check that the command "+
+			"true, given to ssh for it, ends", loginPatience)
 	}
 	return words, err
 }

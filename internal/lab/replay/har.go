@@ -45,7 +45,7 @@ func (a *harAgent) UnmarshalJSON(list []byte) error {
 		return err
 	}
 	if open != json.Delim('[') {
-		return &json.UnmarshalTypeError{Value: "value that is no list", Field: "headers",
+		return &json.UnmarshalTypeError{Value: "value that is not a list", Field: "headers",
 			Type: reflect.TypeFor[[]string]()}
 	}
 	var field, none struct{ Name, Value string }

@@ -5,7 +5,7 @@
 // The way of a line: a source (lines of a log_format, JSON lines, a HAR document) makes a record of
 // it; render makes a request of the record, which the project's own HTTP/1.1 parser must accept;
 // order puts lines that stand a little late back in their place and spreads those that the log's
-// clock cannot tell apart; a feed carries batches of them to each loop. What cannot be read is
+// clock cannot distinguish; a feed carries batches of them to each loop. What cannot be read is
 // counted and shown, and never guessed.
 package replay
 
@@ -227,7 +227,7 @@ func (o *Options) check(path string) error {
 		return fmt.Errorf("a speed of %v: it is between %v and %d times the log's",
 			o.Speed, slowest, fastest)
 	case o.Rate != 0 && !(o.Rate > 0 && o.Rate <= 1e8):
-		return fmt.Errorf("a rate of %v: it is above 0 and at most 100000000 requests a second",
+		return fmt.Errorf("a rate of %v: it must be above 0 and at most 100000000 requests a second",
 			o.Rate)
 	case o.Rate != 0 && o.Speed != 0:
 		return errors.New("a speed and a rate: give one of them")

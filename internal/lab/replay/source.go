@@ -323,7 +323,7 @@ func (s *Source) Close() {
 	}
 }
 
-// Names is load.Script's: requests are told apart by their method.
+// Names is load.Script's: requests are distinguished by their method.
 func (s *Source) Names() []string {
 	if s.log.o.Unsafe {
 		return methods

@@ -78,7 +78,7 @@ func Differences(a, b *record.Run) *Comparison {
 	}
 	for name, run := range map[string]*record.Run{"A": a, "B": b} {
 		if run.Result == nil || run.Result.Early != "" {
-			c.Cautions = append(c.Cautions, "Run "+name+" did not come to its end.")
+			c.Cautions = append(c.Cautions, "Run "+name+" ended early, or is still being recorded.")
 		}
 		if len(run.Steps) > 0 && !slices.ContainsFunc(run.Steps, func(s measure.Step) bool {
 			return s.Totals.Generator.Invalid == ""

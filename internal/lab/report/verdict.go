@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"plimsoll/internal/lab/record"
 )
@@ -157,7 +158,9 @@ func sentence(s string) string {
 	if s == "" {
 		return s
 	}
-	if c := s[0]; c >= 'a' && c <= 'z' {
+	// An objective keeps its letters: "p99<50ms sets it".
+	first, _, _ := strings.Cut(s, " ")
+	if c := s[0]; c >= 'a' && c <= 'z' && !strings.ContainsAny(first, "<>_.") {
 		s = string(c-'a'+'A') + s[1:]
 	}
 	if last := s[len(s)-1]; last != '.' && last != '!' && last != '?' {

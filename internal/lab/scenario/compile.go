@@ -86,7 +86,7 @@ func (c *compiler) entry(v strict.Value) {
 	}
 	if at, ok := f.Get("weight"); ok {
 		if e.weight, ok = at.Number(); ok && !(e.weight > 0 && e.weight <= 1e9) {
-			at.Fail("the weight must be above 0; remove the entry if it shall not be sent")
+			at.Fail("the weight must be above 0; remove the entry if it is not to be sent")
 		}
 	}
 	b := &building{c, e, map[string]int{}, map[string]bool{}, map[[2]int]int{}, map[int][]form{}}

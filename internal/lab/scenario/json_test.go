@@ -104,7 +104,7 @@ func FuzzJSONPath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, text string) {
 		path, err := parseJSONPath(text)
 		// encoding/json turns bytes that are not UTF-8 into U+FFFD, and nests deeper: neither is
-		// told apart here.
+		// compared here.
 		if err != nil || !utf8.Valid(data) ||
 			strings.Count(string(data), "[")+strings.Count(string(data), "{") > maxDepth {
 			return

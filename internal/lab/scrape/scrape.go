@@ -40,7 +40,7 @@ const (
 	// maxNames bounds what all names of one sample take in a run directory, where a line has a
 	// limit.
 	maxNames = 512 << 10
-	// maxSaid bounds the causes that are told apart of one page: what it answers must not drown
+	// maxSaid bounds the causes that are listed for one page: what it answers must not drown
 	// what is said of others.
 	maxSaid = 8
 	// refusedFor is for how long what is not a page is left alone: it does not become one within a

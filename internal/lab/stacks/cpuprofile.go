@@ -30,7 +30,7 @@ type v8Node struct {
 	place   *profile.Location // nil until it is asked for
 }
 
-// root is what V8 calls the node above all others, which is no call.
+// root is what V8 calls the node above all others, which is not a call.
 const root = "(root)"
 
 // v8Profile is what is in a .cpuprofile.

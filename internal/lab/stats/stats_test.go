@@ -283,6 +283,6 @@ func TestNeededIsHowManyProveTheShareThatIsAllowed(t *testing.T) {
 			n, ok)
 	}
 	if n, ok := stats.Needed(of(100, 10_000, 1), 100, 10_000, 1, .01, .95); ok {
-		t.Errorf("as many as are allowed can prove nothing, and %v shall do", n)
+		t.Errorf("as many as are allowed can prove nothing, and %v is said to", n)
 	}
 }

@@ -153,8 +153,8 @@ func judge(
 		effect := v.designEffect(o, bad, total, block)
 		in := stats.Share(bad, total, effect, block, confidence, rng)
 		shares[i] = record.ObjectiveShare{Objective: o.Text, Share: interval(in), Allowed: o.Share}
-		words := fmt.Sprintf("%s to %s of the requests break %s, which allows %s",
-			format.Percent(in.Low), format.Percent(in.High), o.Text, format.Percent(o.Share))
+		words := fmt.Sprintf("%s to %s of the requests %s; %s allows %s", format.Percent(in.Low),
+			format.Percent(in.High), breach(o), o.Text, format.Percent(o.Share))
 		switch {
 		case in.Low > o.Share:
 			if verdict != record.Fail {
@@ -162,7 +162,7 @@ func judge(
 			}
 		case in.High <= o.Share || verdict == record.Fail:
 		case in.Point > o.Share:
-			verdict, why, against = record.Undecided, words, true
+			verdict, why, against = record.Undecided, words+", so this step is too short to decide", true
 		case !against:
 			verdict, why = record.Undecided, soFar(o, in, bad, total, effect)
 		}
@@ -175,16 +175,20 @@ func judge(
 	return verdict, shares, why
 }
 
+// breach says what a request did that breaks an objective.
+func breach(o *slo.Objective) string {
+	if o.Limit > 0 {
+		return "were slower than " + time.Duration(o.Limit).String() + " or failed"
+	}
+	return "failed"
+}
+
 // soFar says what was seen of an objective that held, and how many requests would prove that it
 // holds if more of them went on like this.
 func soFar(o *slo.Objective, in stats.Interval, broke, all []float64, effect float64) string {
 	bad, seen := total(broke), total(all)
-	what := "failed"
-	if o.Limit > 0 {
-		what = "were slower than " + time.Duration(o.Limit).String() + " or failed"
-	}
 	said := fmt.Sprintf("%s of %s requests %s",
-		format.Count(int64(math.Ceil(bad))), format.Count(int64(seen)), what)
+		format.Count(int64(math.Ceil(bad))), format.Count(int64(seen)), breach(o))
 	needed, ok := stats.Needed(in, bad, seen, effect, o.Share, confidence)
 	if !ok {
 		return fmt.Sprintf("%s, too close to what %s allows to prove it", said, o.Text)

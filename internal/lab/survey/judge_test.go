@@ -86,7 +86,7 @@ func TestTheReasonIsTheObjectiveThatWasNotMet(t *testing.T) {
 		rand.New(rand.NewPCG(1, 2)))
 	held := shares[0].Share.Estimate <= shares[0].Allowed &&
 		shares[1].Share.Estimate > shares[1].Allowed
-	if verdict != record.Undecided || !held || !strings.Contains(why, "break errors<0.04%") {
+	if verdict != record.Undecided || !held || !strings.Contains(why, "errors<0.04% allows") {
 		t.Errorf("%s, %s, %+v", verdict, why, shares)
 	}
 }

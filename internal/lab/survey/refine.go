@@ -9,9 +9,9 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// offsets are where the fine steps lie around the line as it is known, in units of what is worth
-// telling apart. Above it a step shows more of what breaks the SLO than below, so there are more of
-// them.
+// offsets are where the fine steps lie around the line as it is known, in units of the smallest
+// difference that matters. Above it a step shows more of what breaks the SLO than below, so there
+// are more of them.
 var offsets = []float64{-1, -.5, 0, .5, 1, 1.5, 2}
 
 // refine tries rates near the line, in random order, until the line is known well enough or the

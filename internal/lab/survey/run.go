@@ -118,7 +118,7 @@ func (s *surveyor) conclude() {
 	s.model()
 	r.Peak, r.Collapse = s.peak()
 	if !r.Recovery.Tested && r.Recovery.Why == "" {
-		r.Recovery.Why = "not tested: the survey did not come to it"
+		r.Recovery.Why = "not tested: the survey ended before"
 	}
 	s.caveats()
 	r.Validity = s.validity()

@@ -179,7 +179,7 @@ func (s *surveyor) settle() error {
 		return early("stopped by the user")
 	}
 	if err != nil {
-		return early(fmt.Sprintf("the service did not come to rest after %s: %v",
+		return early(fmt.Sprintf("the service was still working on the load of %s: %v",
 			s.trials[len(s.trials)-1].words(), err))
 	}
 	return nil

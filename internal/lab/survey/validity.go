@@ -40,9 +40,17 @@ func (s *surveyor) onSchedule() record.Validity {
 		}
 	}
 	v.Why = fmt.Sprintf("the 99th percentile of its lateness was at most %.2f ms; "+
-		"in %d steps it was the limit itself, and they are not counted",
-		float64(worst)/1e6, invalid)
+		"%s not counted because it was the limit itself",
+		float64(worst)/1e6, uncounted(invalid))
 	return v
+}
+
+// uncounted says how many steps are left out.
+func uncounted(steps int) string {
+	if steps == 1 {
+		return "1 step is"
+	}
+	return fmt.Sprintf("%d steps are", steps)
 }
 
 // together looks at how far apart generators on several machines may have started; ok is false when

@@ -239,7 +239,7 @@ func requestTable(t *measure.Totals) string {
 	return table.String()
 }
 
-// invalid is the notice that nobody shall overlook; empty when there is no reason for it.
+// invalid is the notice that nobody may overlook; empty when there is no reason for it.
 func invalid(why string) string {
 	if why == "" {
 		return ""

@@ -44,7 +44,7 @@ var (
 	// OnlyIfCached: the client wants nothing that is not stored.
 	OnlyIfCached = exchange.DeclareReason(exchange.ReasonInfo{
 		Label: "only_if_cached", Fault: exchange.ClientFault,
-		Text: "you want a stored answer, and there is none", GRPC: grpc.Unavailable,
+		Text: "you asked for a stored answer, and there is none", GRPC: grpc.Unavailable,
 	})
 	// FetchLimited: the service answered the request of another client for the same thing with 429.
 	FetchLimited = exchange.DeclareReason(exchange.ReasonInfo{

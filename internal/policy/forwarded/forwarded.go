@@ -121,7 +121,7 @@ func isClaim(f *head.Field) bool {
 
 const prefix = "x-forwarded-"
 
-// hasPrefix says whether the name, which is no shorter, begins with the prefix in any case, '_' read
+// hasPrefix says whether the name, which is at least as long, begins with the prefix in any case, '_' read
 // as '-'.
 func hasPrefix(name []byte, prefix string) bool {
 	for i := range len(prefix) {

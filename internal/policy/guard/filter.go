@@ -201,8 +201,8 @@ func without(m map[uint64]bool, h uint64) map[uint64]bool {
 type Status struct {
 	Loaded bool `json:"loaded"` // else everything passes
 	Keys   int  `json:"keys"`
-	// FalsePositives is the share of unknown keys that pass, as far as that can be told from how
-	// full the filter is.
+	// FalsePositives is the share of unknown keys that pass, estimated from how full
+	// the filter is.
 	FalsePositives float64 `json:"false_positives"`
 	MemoryBytes    int64   `json:"memory_bytes"`
 	AgeSeconds     float64 `json:"age_seconds"` // since the list was last found to be right

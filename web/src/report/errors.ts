@@ -1,4 +1,5 @@
-// Errors are put where a test, and a reader who reports a broken page, can see them. This is imported first.
+// Errors are put where a test, and a reader who reports a broken page, can see them. This is
+// imported first.
 
 export function note(message: string): void {
   const root = document.documentElement;
@@ -7,4 +8,6 @@ export function note(message: string): void {
 
 window.addEventListener("error", (e) => note(e.message));
 window.addEventListener("unhandledrejection", (e) => note(String(e.reason)));
-document.addEventListener("securitypolicyviolation", (e) => note(`blocked by the page's policy: ${e.violatedDirective} ${e.blockedURI}`));
+document.addEventListener("securitypolicyviolation", (e) =>
+  note(`blocked by the page's policy: ${e.violatedDirective} ${e.blockedURI}`),
+);

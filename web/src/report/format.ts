@@ -6,7 +6,12 @@ export function number(v: number): string {
   return v.toLocaleString("en-US", { maximumFractionDigits: digits });
 }
 
-const units: [number, number, string][] = [[1e3, 1, "ns"], [1e6, 1e3, "µs"], [1e9, 1e6, "ms"], [Infinity, 1e9, "s"]];
+const units: [number, number, string][] = [
+  [1e3, 1, "ns"],
+  [1e6, 1e3, "µs"],
+  [1e9, 1e6, "ms"],
+  [Infinity, 1e9, "s"],
+];
 
 export function duration(ns: number): string {
   for (const [below, size, name] of units) {
@@ -21,5 +26,7 @@ export function percent(share: number): string {
 
 // percentile names the x of a percentile plot: 1/(1−p).
 export function percentile(x: number): string {
-  return x <= 1 ? "0 %" : `${parseFloat((100 * (1 - 1 / x)).toPrecision(x < 100 ? 2 : Math.ceil(Math.log10(x)) + 1))} %`;
+  return x <= 1
+    ? "0 %"
+    : `${parseFloat((100 * (1 - 1 / x)).toPrecision(x < 100 ? 2 : Math.ceil(Math.log10(x)) + 1))} %`;
 }

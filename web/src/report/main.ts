@@ -1,4 +1,5 @@
-// The script of a report: it draws the charts and wakes the buttons. Text and tables are there without it.
+// The script of a report: it draws the charts and wakes the buttons. Text and tables are there
+// without it.
 
 import "./errors";
 import { forPrint, mount, redraw } from "./charts/base";
@@ -27,17 +28,24 @@ function one(run: Run): void {
   const choice = new Choice(run.steps ?? [], redraw);
   const host = document.querySelector<HTMLElement>('[data-choose="percentiles"]');
   if (host) choice.buttons(host);
-  mount("percentiles", percentiles(() => choice.curves()));
+  mount(
+    "percentiles",
+    percentiles(() => choice.curves()),
+  );
   mountFlames(run.flames);
 }
 
 function two(pair: Pair): void {
   mount("compare-latency", overlay(pair, p99));
   mount("compare-goodput", overlay(pair, good));
-  mount("compare-percentiles", percentiles(() => common(pair)));
+  mount(
+    "compare-percentiles",
+    percentiles(() => common(pair)),
+  );
 }
 
-// common are the curves of both runs at the highest rate that both held, and that both passed if there is one.
+// common are the curves of both runs at the highest rate that both held, and that both passed if
+// there is one.
 function common(pair: Pair): Curve[] {
   const passed = (run: Run): Step[] => (run.steps ?? []).filter((s) => s.verdict === "PASS");
   const both = match(passed(pair.a), passed(pair.b));
@@ -49,7 +57,10 @@ function match(ofA: Step[], ofB: Step[]): Curve[] {
   for (const a of byRate(ofA).reverse()) {
     const same = b.find((g) => Math.abs(g.rate / a.rate - 1) < 0.01);
     if (same) {
-      return [{ step: a.steps[0]!, words: `A, ${number(a.rate)}/s`, colour: "a", dash: [6, 4] }, { step: same.steps[0]!, words: `B, ${number(same.rate)}/s`, colour: "b" }];
+      return [
+        { step: a.steps[0]!, words: `A, ${number(a.rate)}/s`, colour: "a", dash: [6, 4] },
+        { step: same.steps[0]!, words: `B, ${number(same.rate)}/s`, colour: "b" },
+      ];
     }
   }
   return [];

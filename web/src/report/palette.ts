@@ -1,14 +1,51 @@
 // The colours of the style sheet, for canvases; and the theme, which a reader may choose.
 
-export type Palette = Record<"card" | "ink" | "muted" | "faint" | "grid" | "accent" | "band" | "pass" | "fail" | "undecided" | "invalid"
-  | "p50" | "p90" | "p99" | "p999" | "a" | "b", string>;
+export type Palette = Record<
+  | "card"
+  | "ink"
+  | "muted"
+  | "faint"
+  | "grid"
+  | "accent"
+  | "band"
+  | "pass"
+  | "fail"
+  | "undecided"
+  | "invalid"
+  | "p50"
+  | "p90"
+  | "p99"
+  | "p999"
+  | "a"
+  | "b",
+  string
+>;
 
-const names: (keyof Palette)[] = ["card", "ink", "muted", "faint", "grid", "accent", "band", "pass", "fail", "undecided", "invalid",
-  "p50", "p90", "p99", "p999", "a", "b"];
+const names: (keyof Palette)[] = [
+  "card",
+  "ink",
+  "muted",
+  "faint",
+  "grid",
+  "accent",
+  "band",
+  "pass",
+  "fail",
+  "undecided",
+  "invalid",
+  "p50",
+  "p90",
+  "p99",
+  "p999",
+  "a",
+  "b",
+];
 
 export function palette(): Palette {
   const style = getComputedStyle(document.documentElement);
-  return Object.fromEntries(names.map((n) => [n, style.getPropertyValue(`--${n}`).trim()])) as Palette;
+  return Object.fromEntries(
+    names.map((n) => [n, style.getPropertyValue(`--${n}`).trim()]),
+  ) as Palette;
 }
 
 export type Theme = "light" | "dark";

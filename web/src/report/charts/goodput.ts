@@ -9,7 +9,9 @@ export function goodput(run: Run): Build {
   const steps = run.steps ?? [];
   const groups = byRate(steps);
   const top = Math.max(...steps.map((s) => s.rate_per_second)) * 1.03;
-  const high = Math.max(...steps.map((s) => Math.max(s.throughput_per_second, s.goodput_per_second.high))) * 1.12;
+  const high =
+    Math.max(...steps.map((s) => Math.max(s.throughput_per_second, s.goodput_per_second.high))) *
+    1.12;
   return (width, p) => {
     if (groups.length === 0) return null;
     const good = groups.map((g) => middle(g.steps, (s) => s.goodput_per_second.estimate));
@@ -17,11 +19,15 @@ export function goodput(run: Run): Build {
     return {
       data: [groups.map((g) => g.rate), through, good],
       options: frame({
-        width, height: width < 500 ? 300 : 360, right: 86,
+        width,
+        height: width < 500 ? 300 : 360,
+        right: 86,
         scales: { x: { time: false, range: [0, top] }, y: { range: [0, high] } },
-        series: [{},
+        series: [
+          {},
           { scale: "y", stroke: p.muted, width: 1.4, dash: [2, 3], points: { show: false } },
-          { scale: "y", stroke: p.accent, width: 2.4, points: { show: false } }],
+          { scale: "y", stroke: p.accent, width: 2.4, points: { show: false } },
+        ],
         axes: [bottom(p, "requests offered a second", number), left(p, number)],
         under: (pen) => {
           lineBand(pen, p, line(run));
@@ -43,8 +49,10 @@ export function goodput(run: Run): Build {
           const last = groups.length - 1;
           const x = pen.x(groups[last]!.rate);
           const all: End[] = [];
-          if (good[last] != null) all.push({ x, y: pen.y(good[last]), words: "goodput", colour: p.accent });
-          if (through[last] != null) all.push({ x, y: pen.y(through[last]), words: "throughput", colour: p.muted });
+          if (good[last] != null)
+            all.push({ x, y: pen.y(good[last]), words: "goodput", colour: p.accent });
+          if (through[last] != null)
+            all.push({ x, y: pen.y(through[last]), words: "throughput", colour: p.muted });
           ends(pen, all);
           const end = Math.min(top, high) * 0.35;
           text(pen, p.muted, pen.x(end) - 8, pen.y(end) - 10, "all served", "right");

@@ -1,11 +1,19 @@
-// Marks and labels that are drawn on charts. A verdict has a shape of its own, so that no reader depends on its colour.
+// Marks and labels that are drawn on charts. A verdict has a shape of its own, so that no reader
+// depends on its colour.
 
 import type { Verdict, Interval } from "../data";
 import { number } from "../format";
 import type { Palette } from "../palette";
 import type { Pen } from "./base";
 
-const tones = { PASS: "pass", "OK SO FAR": "pass", FAIL: "fail", UNDECIDED: "undecided", INVALID: "invalid", "": "muted" } as const;
+const tones = {
+  PASS: "pass",
+  "OK SO FAR": "pass",
+  FAIL: "fail",
+  UNDECIDED: "undecided",
+  INVALID: "invalid",
+  "": "muted",
+} as const;
 
 // tone is a verdict's colour; a step that was not judged is muted.
 export function tone(v: Verdict): "pass" | "fail" | "undecided" | "invalid" | "muted" {
@@ -44,14 +52,27 @@ export function mark({ ctx }: Pen, p: Palette, v: Verdict, x: number, y: number,
   ctx.restore();
 }
 
-export function dot({ ctx }: Pick<Pen, "ctx">, colour: string, x: number, y: number, size = 2.5): void {
+export function dot(
+  { ctx }: Pick<Pen, "ctx">,
+  colour: string,
+  x: number,
+  y: number,
+  size = 2.5,
+): void {
   ctx.beginPath();
   ctx.fillStyle = colour;
   ctx.arc(x, y, size, 0, 2 * Math.PI);
   ctx.fill();
 }
 
-export function text({ ctx }: Pen, colour: string, x: number, y: number, words: string, align: CanvasTextAlign = "left"): void {
+export function text(
+  { ctx }: Pen,
+  colour: string,
+  x: number,
+  y: number,
+  words: string,
+  align: CanvasTextAlign = "left",
+): void {
   ctx.fillStyle = colour;
   ctx.textAlign = align;
   ctx.textBaseline = "middle";
@@ -59,7 +80,15 @@ export function text({ ctx }: Pen, colour: string, x: number, y: number, words: 
 }
 
 // plate draws a text on a plate of the card's colour, so that lines do not run through it.
-export function plate(pen: Pen, p: Palette, colour: string, x: number, y: number, words: string, align: CanvasTextAlign = "left"): void {
+export function plate(
+  pen: Pen,
+  p: Palette,
+  colour: string,
+  x: number,
+  y: number,
+  words: string,
+  align: CanvasTextAlign = "left",
+): void {
   const width = pen.ctx.measureText(words).width;
   const start = align === "left" ? x : align === "right" ? x - width : x - width / 2;
   pen.ctx.save();
@@ -70,7 +99,12 @@ export function plate(pen: Pen, p: Palette, colour: string, x: number, y: number
   text(pen, colour, x, y, words, align);
 }
 
-export interface End { x: number; y: number; words: string; colour: string }
+export interface End {
+  x: number;
+  y: number;
+  words: string;
+  colour: string;
+}
 
 // ends labels lines where they end, at the right edge, and moves labels apart that would overlap.
 export function ends(pen: Pen, all: End[]): void {
@@ -96,7 +130,14 @@ export function rule(pen: Pen, p: Palette, colour: string, y: number, words: str
   plate(pen, p, colour, pen.left + 8, y, words);
 }
 
-export function dashed({ ctx }: Pen, colour: string, x0: number, y0: number, x1: number, y1: number): void {
+export function dashed(
+  { ctx }: Pen,
+  colour: string,
+  x0: number,
+  y0: number,
+  x1: number,
+  y1: number,
+): void {
   ctx.save();
   ctx.beginPath();
   ctx.strokeStyle = colour;
@@ -108,8 +149,15 @@ export function dashed({ ctx }: Pen, colour: string, x0: number, y0: number, x1:
   ctx.restore();
 }
 
-// lineBand shades the load line's interval and names it above the chart, to one side of it where another band is close.
-export function lineBand(pen: Pen, p: Palette, line: Interval | null, words = "load line ", side: "left" | "right" | "center" = "center"): void {
+// lineBand shades the load line's interval and names it above the chart, to one side of it where
+// another band is close.
+export function lineBand(
+  pen: Pen,
+  p: Palette,
+  line: Interval | null,
+  words = "load line ",
+  side: "left" | "right" | "center" = "center",
+): void {
   if (!line) return;
   const from = Math.max(pen.x(line.low), pen.left);
   const to = Math.min(pen.x(line.high), pen.right);
@@ -118,10 +166,18 @@ export function lineBand(pen: Pen, p: Palette, line: Interval | null, words = "l
   pen.ctx.fillRect(from, pen.top, Math.max(2, to - from), pen.bottom - pen.top);
   const at = pen.x(line.estimate);
   dashed(pen, p.accent, at, pen.top, at, pen.bottom);
-  const label = pen.right - pen.left < 400 && side !== "center" ? words : `${words}${number(line.estimate)}`;
+  const label =
+    pen.right - pen.left < 400 && side !== "center" ? words : `${words}${number(line.estimate)}`;
   const half = pen.ctx.measureText(label).width / 2;
   const middle = side === "left" ? at - half : side === "right" ? at + half : at;
-  text(pen, p.accent, Math.min(Math.max(middle, pen.left + half), pen.right - half), pen.top - 14, label, "center");
+  text(
+    pen,
+    p.accent,
+    Math.min(Math.max(middle, pen.left + half), pen.right - half),
+    pen.top - 14,
+    label,
+    "center",
+  );
 }
 
 // topLabel writes what the values are above the axis of values.

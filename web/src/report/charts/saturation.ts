@@ -1,4 +1,5 @@
-// How much of the processors was in use at each rate: by the target, by its whole host, and by the generator.
+// How much of the processors was in use at each rate: by the target, by its whole host, and by the
+// generator.
 
 import { byRate, line, middle, type Run, type Use } from "../data";
 import { number, percent } from "../format";
@@ -24,11 +25,20 @@ export function saturation(run: Run): Build {
     return {
       data: [groups.map((g) => g.rate), ...columns],
       options: frame({
-        width, height: 260, right: 80,
+        width,
+        height: 260,
+        right: 80,
         scales: { x: { time: false, range: [0, top] }, y: { range: [0, most * 1.08] } },
-        series: [{}, ...shown.map((l) => ({
-          scale: "y", stroke: p[l.colour], width: l.key === "target_share" ? 2.4 : 1.6, points: { show: false }, ...(l.dash ? { dash: l.dash } : {}),
-        }))],
+        series: [
+          {},
+          ...shown.map((l) => ({
+            scale: "y",
+            stroke: p[l.colour],
+            width: l.key === "target_share" ? 2.4 : 1.6,
+            points: { show: false },
+            ...(l.dash ? { dash: l.dash } : {}),
+          })),
+        ],
         axes: [bottom(p, "requests offered a second", number), left(p, percent)],
         under: (pen) => lineBand(pen, p, line(run)),
         over: (pen) => {
@@ -38,11 +48,24 @@ export function saturation(run: Run): Build {
           shown.forEach((l, i) => {
             for (const s of steps) {
               const v = s.use[l.key];
-              if (v !== null) dot(pen, p[l.colour], pen.x(s.rate_per_second), pen.y(v), l.key === "target_share" ? 3 : 2);
+              if (v !== null)
+                dot(
+                  pen,
+                  p[l.colour],
+                  pen.x(s.rate_per_second),
+                  pen.y(v),
+                  l.key === "target_share" ? 3 : 2,
+                );
             }
             const column = columns[i]!;
             const last = column.findLastIndex((v) => v !== null);
-            if (last >= 0) all.push({ x: pen.x(groups[last]!.rate), y: pen.y(column[last]!), words: l.words, colour: p[l.colour] });
+            if (last >= 0)
+              all.push({
+                x: pen.x(groups[last]!.rate),
+                y: pen.y(column[last]!),
+                words: l.words,
+                colour: p[l.colour],
+              });
           });
           ends(pen, all);
         },

@@ -1,5 +1,6 @@
-// A flame graph: zoom by click or Enter, back by Escape, search, arrows to walk. Frames are elements of the page, so that they can be focused, read aloud,
-// found and printed; what is narrower than a pixel is not made.
+// A flame graph: zoom by click or Enter, back by Escape, search, arrows to walk. Frames are
+// elements of the page, so that they can be focused, read aloud, found and printed; what is
+// narrower than a pixel is not made.
 
 import "./flame.css";
 import type { Flames, Graph } from "../data";
@@ -32,7 +33,11 @@ class Flame {
   private byBefore = false;
   private found: ((name: string) => boolean) | null = null;
 
-  constructor(host: HTMLElement, private readonly graph: Graph, private readonly root: Node) {
+  constructor(
+    host: HTMLElement,
+    private readonly graph: Graph,
+    private readonly root: Node,
+  ) {
     this.trail = [root];
     this.current = root;
     this.tools = new Tools(graph, {
@@ -42,7 +47,10 @@ class Flame {
     });
     this.stage.className = "stage";
     this.stage.setAttribute("role", "tree");
-    this.stage.setAttribute("aria-label", `${host.dataset["label"] ?? graph.title}. Arrows move, Enter zooms in, Escape goes back.`);
+    this.stage.setAttribute(
+      "aria-label",
+      `${host.dataset["label"] ?? graph.title}. Arrows move, Enter zooms in, Escape goes back.`,
+    );
     this.tip = new Tip(host, this.stage);
     const view = document.createElement("div");
     view.className = "stage-view";
@@ -77,7 +85,8 @@ class Flame {
       if (!node) return;
       this.mark(node);
       const box = (e.target as Element).getBoundingClientRect();
-      if ((e.target as Element).matches(":focus-visible")) this.tip.show(this.lines(node), box.left + Math.min(box.width / 2, 60), box.bottom);
+      if ((e.target as Element).matches(":focus-visible"))
+        this.tip.show(this.lines(node), box.left + Math.min(box.width / 2, 60), box.bottom);
     });
     this.stage.addEventListener("focusout", () => this.tip.hide());
     this.stage.addEventListener("keydown", (e) => this.key(e));
@@ -104,7 +113,9 @@ class Flame {
 
   // below is the widest child that is drawn.
   private below(): Node | undefined {
-    return this.current.children.filter((n) => this.elements.has(n)).sort((a, b) => this.weight(b) - this.weight(a))[0];
+    return this.current.children
+      .filter((n) => this.elements.has(n))
+      .sort((a, b) => this.weight(b) - this.weight(a))[0];
   }
 
   private mark(node: Node): void {
@@ -177,7 +188,12 @@ class Flame {
     it.className = `frame ${this.graph.difference && node.look !== "folded" ? change(node, this.root, this.graph) : node.look}`;
     it.setAttribute("role", "treeitem");
     it.setAttribute("aria-level", String(node.depth + 1));
-    it.setAttribute("aria-label", this.lines(node).map(([label, value]) => (value ? `${label} ${value}` : label)).join(", "));
+    it.setAttribute(
+      "aria-label",
+      this.lines(node)
+        .map(([label, value]) => (value ? `${label} ${value}` : label))
+        .join(", "),
+    );
     it.setAttribute("tabindex", "-1");
     it.style.left = `${left * 100}%`;
     it.style.width = `${width * 100}%`;
@@ -209,15 +225,28 @@ class Flame {
     const of = (n: number, whole: number): string => (whole > 0 ? percent(n / whole) : "–");
     const unit = this.graph.unit;
     if (!this.graph.difference) {
-      const all: [string, string][] = [[node.name, ""], [unit, figure(node.after)], ["of all", of(node.after, this.root.after)]];
+      const all: [string, string][] = [
+        [node.name, ""],
+        [unit, figure(node.after)],
+        ["of all", of(node.after, this.root.after)],
+      ];
       if (this.top !== this.root) all.push(["of what is shown", of(node.after, this.top.after)]);
-      all.push(["by itself", of(own(node, (n) => n.after), this.root.after)]);
+      all.push([
+        "by itself",
+        of(
+          own(node, (n) => n.after),
+          this.root.after,
+        ),
+      ]);
       return all;
     }
     const moved = node.after - node.before;
-    const by = node.before > 0 ? `${moved > 0 ? "+" : "−"}${percent(Math.abs(moved) / node.before)}` : "new";
+    const by =
+      node.before > 0 ? `${moved > 0 ? "+" : "−"}${percent(Math.abs(moved) / node.before)}` : "new";
     return [
-      [node.name, ""], [unit, `${figure(node.before)} → ${figure(node.after)}`], ["change", moved === 0 ? "none" : by],
+      [node.name, ""],
+      [unit, `${figure(node.before)} → ${figure(node.after)}`],
+      ["change", moved === 0 ? "none" : by],
       ["of all", `${of(node.before, this.root.before)} → ${of(node.after, this.root.after)}`],
       ["by itself", `${figure(own(node, (n) => n.before))} → ${figure(own(node, (n) => n.after))}`],
     ];

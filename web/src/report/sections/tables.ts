@@ -13,7 +13,9 @@ export function sortable(table: HTMLTableElement): void {
       const down = head.getAttribute("aria-sort") === "ascending";
       for (const other of heads) other.removeAttribute("aria-sort");
       head.setAttribute("aria-sort", down ? "descending" : "ascending");
-      const rows = [...body.rows].sort((a, b) => compare(a.cells[column], b.cells[column]) * (down ? -1 : 1));
+      const rows = [...body.rows].sort(
+        (a, b) => compare(a.cells[column], b.cells[column]) * (down ? -1 : 1),
+      );
       body.append(...rows);
     });
   });

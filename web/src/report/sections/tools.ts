@@ -1,4 +1,5 @@
-// The page's own buttons: the theme, a copy of the command, and the data as a file. They are made here, as none works without a script.
+// The page's own buttons: the theme, a copy of the command, and the data as a file. They are made
+// here, as none works without a script.
 
 import { redraw } from "../charts/base";
 import { choose, theme } from "../palette";
@@ -31,14 +32,19 @@ export function copyButton(host: HTMLElement): void {
   button.textContent = "Copy";
   button.addEventListener("click", () => {
     navigator.clipboard?.writeText(text).then(
-      () => { button.textContent = "Copied"; },
-      () => { button.textContent = "Select it and copy"; },
+      () => {
+        button.textContent = "Copied";
+      },
+      () => {
+        button.textContent = "Select it and copy";
+      },
     );
   });
   host.append(button);
 }
 
-// download gives the page's data as a file. The blob is made when it is asked for, and let go of afterwards.
+// download gives the page's data as a file. The blob is made when it is asked for, and let go of
+// afterwards.
 export function download(link: HTMLAnchorElement): void {
   link.addEventListener("click", (event) => {
     event.preventDefault();
