@@ -23,45 +23,82 @@ const (
 
 // A class is known by a function that is in its stacks. The first that fits has the stack: a log
 // line that encodes JSON by reflection is logging. A name that ends in a dot or a slash is a
-// package, or the packages below it.
-var classes = []struct {
-	name      string
-	functions []string
-}{
+// package, or the packages below it. begins is how names of functions begin, and files are the last
+// two parts of the path of a library's file, for languages in which a function's name alone says little.
+type class struct {
+	name                     string
+	functions, begins, files []string
+}
+
+// in says that a function of the class is in a stack.
+func (c *class) in(stack []profile.Frame) bool {
+	return slices.ContainsFunc(stack, func(f profile.Frame) bool {
+		return slices.ContainsFunc(c.functions, func(n string) bool { return fits(f.Function, n) }) ||
+			slices.ContainsFunc(c.begins, func(n string) bool {
+				return strings.HasPrefix(f.Function, n)
+			}) ||
+			slices.ContainsFunc(c.files, func(n string) bool {
+				return strings.HasSuffix("/"+f.File, "/"+n)
+			})
+	})
+}
+
+var classes = []class{
 	{
-		classCollector,
-		[]string{
+		name: classCollector,
+		functions: []string{
 			"runtime.gcBgMarkWorker", "runtime.gcAssistAlloc", "runtime.gcAssistAlloc1",
 			"runtime.bgsweep", "runtime.bgscavenge", "runtime.gcStart", "runtime.gcMarkTermination",
 			"runtime.deductSweepCredit", "runtime.gcMarkDone",
 		},
 	},
 	{
-		classLogging,
-		[]string{
+		name: classLogging,
+		functions: []string{
 			"log.", "log/slog.", "log/slog/internal/", "go.uber.org/zap.", "go.uber.org/zap/",
 			"github.com/sirupsen/logrus.", "github.com/rs/zerolog.", "github.com/rs/zerolog/",
 			"github.com/go-kit/log.", "k8s.io/klog/",
+			"java.util.logging.", "org.slf4j.", "ch.qos.logback.", "org.apache.logging.log4j.",
+			"org.apache.log4j.", "org.apache.commons.logging.", "org.jboss.logmanager.",
+			"java.lang.System$Logger.", "Microsoft.Extensions.Logging.", "Serilog.", "NLog.",
+		},
+		files: []string{
+			"logging/__init__.py", "logging/handlers.py", "loguru/_logger.py",
+			"loguru/_handler.py", "structlog/_base.py", "structlog/_native.py",
+			"structlog/processors.py", "winston/logger.js", "logform/combine.js",
+			"logform/json.js", "pino/pino.js", "lib/bunyan.js", "console/constructor",
+			"console/constructor.js", "logger/formatter.rb", "logger/log_device.rb",
 		},
 	},
 	{
-		classHandshake,
-		[]string{
+		name: classHandshake,
+		functions: []string{
 			"crypto/tls.(*Conn).HandshakeContext", "crypto/tls.(*Conn).handshakeContext",
 			"crypto/tls.(*Conn).Handshake", "crypto/tls.(*Conn).clientHandshake",
 			"crypto/tls.(*Conn).serverHandshake",
 		},
 	},
 	{
-		classJSON,
-		[]string{
+		name: classJSON,
+		functions: []string{
 			"encoding/json.", "encoding/json/", "github.com/json-iterator/go.",
 			"github.com/goccy/go-json.", "github.com/goccy/go-json/", "github.com/bytedance/sonic.",
+			"com.fasterxml.jackson.core.", "com.fasterxml.jackson.databind.ser.",
+			"com.fasterxml.jackson.databind.deser.", "com.google.gson.stream.",
+			"com.google.gson.internal.", "org.json.", "jakarta.json.", "com.alibaba.fastjson.",
+			"System.Text.Json.", "Newtonsoft.Json.",
+		},
+		begins: []string{
+			"v8::internal::Json", "Builtins_Json", "generate_json", "JSON_parse_",
+		},
+		files: []string{
+			"json/encoder.py", "json/decoder.py", "json/scanner.py", "json/__init__.py",
+			"simplejson/encoder.py", "simplejson/decoder.py",
 		},
 	},
 	{
-		classConnect,
-		[]string{
+		name: classConnect,
+		functions: []string{
 			"net.(*Dialer).DialContext", "net/http.(*Transport).dialConnFor",
 			"net/http.(*Transport).dialConn", "internal/poll.(*FD).Accept", "net.(*conn).Close",
 			"internal/poll.(*FD).Close",
@@ -105,9 +142,9 @@ func classOf(stack []profile.Frame) string {
 	if in(spareTime) {
 		return classRuntime
 	}
-	for _, c := range classes {
-		if in(c.functions...) {
-			return c.name
+	for i := range classes {
+		if classes[i].in(stack) {
+			return classes[i].name
 		}
 	}
 	if class := otherClass(stack); class != "" {

@@ -46,6 +46,15 @@ func (e *Evidence) computes(d dependency) bool {
 		d.used >= .5*host.Used && d.used >= 1.5*target.Used
 }
 
+// onlyThread says that a store which is known to have one thread is busy with it most of the time:
+// more connections to it would wait for the same thread.
+func (e *Evidence) onlyThread(address string) bool {
+	return slices.ContainsFunc(e.dependencies(), func(d dependency) bool {
+		s := d.store()
+		return d.address == address && s != nil && s.single && min(d.used, d.over) >= singleBusy
+	})
+}
+
 // wholeThread says that a dependency uses whole processors, and no more of them beyond the line,
 // while there are others: it has no further thread.
 //

@@ -152,6 +152,89 @@ func TestWasteIsKnownInOtherLanguagesLibraries(t *testing.T) {
 	}
 }
 
+func TestLogsAndJSONAreKnownInOtherLanguages(t *testing.T) {
+	for _, c := range []struct{ runtime, rule, stack string }{
+		{
+			measure.RuntimeJVM, "logging-hot",
+			"java.lang.String.format < java.util.logging.SimpleFormatter.format < " +
+				"shop.Journal.publish < java.util.logging.Logger.log < shop.Main.handle",
+		},
+		{
+			measure.RuntimeJVM, "json-hot",
+			"com.fasterxml.jackson.core.json.UTF8JsonGenerator.writeString < shop.Main.handle",
+		},
+		{measure.RuntimeNode, "json-hot", "v8::internal::JsonParser::ParseJsonValue < copy < handle"},
+		{measure.RuntimeNode, "logging-hot", "log@winston/logger.js < handle"},
+		{measure.RuntimeCPython, "json-hot", "iterencode@json/encoder.py < copy < handle"},
+		{measure.RuntimeCPython, "logging-hot", "emit@logging/handlers.py < handle"},
+	} {
+		lines := []string{
+			fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .4*4e9, c.stack),
+			fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .6*4e9, "handle"),
+		}
+		if d := ofRuntime(t, c.runtime, "", lines...); d.found(c.rule) == nil {
+			t.Errorf("%s: found %v", c.stack, names(d))
+		}
+	}
+}
+
+func TestTablesThatAreMadeForEachRequestAreWaste(t *testing.T) {
+	d := diagnosed(t,
+		fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .6*4e9,
+			"hash/crc32.simplePopulateTable < hash/crc32.MakeTable < main.read < main.handle"),
+		fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .4*4e9, "main.handle"))
+	f := d.found("cpu-hot-function")
+	if f == nil || !f.says("tables that are made each time") ||
+		!f.says("once, when the program starts") {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+}
+
+func TestAnOnlyThreadIsNotTakenForASmallPool(t *testing.T) {
+	pool := "target.outgoing.to.127.0.0.1:7000 = 5"
+	lines := slices.Concat(stuck, []string{
+		"all target.outgoing.established = 5", "all " + pool, "at-line service 12ms",
+		"over goodput 1100",
+	})
+	used := func(by string) []string {
+		return append(lines[:len(lines):len(lines)], "at-line "+by+" += .6", "over "+by+" += .7")
+	}
+	if d := diagnosed(t, used(redis)...); d.found("concurrency-limited") != nil ||
+		d.found("slow-dependency") == nil {
+		t.Errorf("found %v", names(d))
+	}
+	other := strings.ReplaceAll(redis, "redis-server", "inventory")
+	if d := diagnosed(t, used(other)...); d.found("concurrency-limited") == nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
+func TestWhoClosesItsClientsConnectionsIsAdvisedInItsOwnWords(t *testing.T) {
+	closes := []string{
+		"at-line connections 1000", "all listener.connections.time_wait = 5000",
+		"all listener.clients.time_wait = 0",
+	}
+	for server, words := range map[string][]string{
+		"haproxy": {"haproxy closes", "httpclose"}, "nginx": {"nginx closes", "keepalive_requests"},
+		"": {"The service closes", "no Connection: close"},
+	} {
+		f := ofRuntime(t, measure.RuntimeC, server, closes...).found("client-connections-closed")
+		if f == nil || !f.says(words[0]) || !f.says(words[1]) {
+			t.Errorf("%q is advised %+v", server, f)
+		}
+	}
+}
+
+func TestPortsThatRunOutAreTowardsWhatTheServiceAsks(t *testing.T) {
+	f := diagnosed(t, "all host.cpu.busy_seconds += .4", "all target.cpu.seconds += .2",
+		"at-line host.tcp.ports_used = 480", "all host.tcp.ports = 500",
+		"all target.outgoing.established = 5", "all target.outgoing.to.192.0.2.7:80 = 5",
+	).found("ports-exhausted")
+	if f == nil || !f.says("192.0.2.7:80") || !f.says("one client or pool") {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestAJavaFunctionsPackageEndsWhereItsClassBegins(t *testing.T) {
 	for f, want := range map[profile.Frame]string{
 		{Function: "java.util.regex.Pattern.compile", File: "regex/Pattern.java"}: "java.util.regex",

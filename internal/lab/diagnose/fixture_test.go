@@ -206,7 +206,11 @@ func (f *fixture) stack(stage string, words []string) error {
 	sample := &profile.Sample{Value: []int64{value}}
 	for _, function := range strings.Split(strings.Join(words[3:], " "), " < ") {
 		id := uint64(len(p.Function) + 1)
-		fn := &profile.Function{ID: id, Name: function, Filename: "x/y.go"}
+		name, file, known := strings.Cut(function, "@")
+		if !known {
+			file = "x/y.go"
+		}
+		fn := &profile.Function{ID: id, Name: name, Filename: file}
 		l := &profile.Location{ID: id, Line: []profile.Line{{Function: fn, Line: int64(id)}}}
 		p.Function, p.Location = append(p.Function, fn), append(p.Location, l)
 		sample.Location = append(sample.Location, l)

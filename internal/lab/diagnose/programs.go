@@ -3,9 +3,9 @@ package diagnose
 // program is what is advised for a program that serves, whatever it serves for: each an Action
 // without a text where there is nothing to say.
 type program struct {
-	// widens bounds how many requests are let in, cores how many processors are used, and keeps
-	// whether connections to services behind are used again.
-	widens, cores, keeps Action
+	// widens bounds how many requests are let in, cores how many processors are used, keeps whether
+	// connections to services behind are used again, and stays whether clients' connections are.
+	widens, cores, keeps, stays Action
 }
 
 // programs are those by the names that probe.Runtime has for them.
@@ -28,6 +28,10 @@ var programs = map[string]program{
 			Command: "upstream NAME { server ADDRESS; keepalive 128; }   # and in the location: " +
 				`proxy_http_version 1.1; proxy_set_header Connection "";`,
 		},
+		stays: Action{
+			Text:    "let nginx keep clients' connections, and for more than a few requests",
+			Command: "keepalive_timeout 75s; keepalive_requests 1000;",
+		},
 	},
 	"haproxy": {
 		widens: Action{
@@ -45,6 +49,11 @@ var programs = map[string]program{
 		keeps: Action{
 			Text:    "let HAProxy share idle connections to servers, and keep them alive",
 			Command: "option http-keep-alive; http-reuse always   # and pool-max-conn on the server",
+		},
+		stays: Action{
+			Text: "let HAProxy keep clients' connections: no option httpclose or forceclose, in " +
+				"the defaults either",
+			Command: "option http-keep-alive; timeout http-keep-alive 60s",
 		},
 	},
 	"envoy": {
@@ -86,6 +95,10 @@ var programs = map[string]program{
 			Text:    "let mod_proxy keep its connections",
 			Command: "ProxyPass / http://ADDRESS/ enablereuse=on max=128",
 		},
+		stays: Action{
+			Text:    "let Apache keep clients' connections",
+			Command: "KeepAlive On; MaxKeepAliveRequests 1000; KeepAliveTimeout 15",
+		},
 	},
 	"lighttpd": {
 		widens: Action{
@@ -107,12 +120,21 @@ var programs = map[string]program{
 				"threads for requests that wait",
 			Command: "gunicorn --workers 4 --worker-class gthread --threads 16 APP",
 		},
+		stays: Action{
+			Text: "gunicorn's sync workers close each connection after its answer: use another " +
+				"class of worker",
+			Command: "gunicorn --worker-class gthread --threads 16 --keep-alive 75 APP",
+		},
 	},
 	"uvicorn": {
 		widens: Action{
 			Text: "a function that is not async runs in a pool of 40 threads (anyio); a bound on " +
 				"all is --limit-concurrency",
 			Command: "anyio.to_thread.current_default_thread_limiter().total_tokens = 200",
+		},
+		stays: Action{
+			Text:    "uvicorn closes connections that are idle for 5 s unless it is told otherwise",
+			Command: "uvicorn --timeout-keep-alive 75 APP",
 		},
 	},
 	"uwsgi": {
@@ -146,6 +168,10 @@ var programs = map[string]program{
 		widens: Action{
 			Text:    "Tomcat serves maxThreads requests at a time",
 			Command: `<Connector maxThreads="400" …/>`,
+		},
+		stays: Action{
+			Text:    "Tomcat closes a connection after 100 requests unless it is told otherwise",
+			Command: `<Connector maxKeepAliveRequests="10000" keepAliveTimeout="60000" …/>`,
 		},
 	},
 	"jetty": {

@@ -149,7 +149,7 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 		// how requests delay each other.
 		as := e.station() != nil && float64(e.station().Workers) == open.most
 		if open.count < 2 || open.least < .9*open.most || e.Over.inFlight() < 2*open.most ||
-			little/open.most < mostlyFull || little/open.most > 1.3 && !as {
+			little/open.most < mostlyFull || little/open.most > 1.3 && !as || e.onlyThread(at) {
 			continue
 		}
 		if to == "" || open.most < n || open.most == n && at < to {

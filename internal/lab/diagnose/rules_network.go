@@ -108,9 +108,14 @@ var networkRules = []Rule{
 			if ports == 0 || used/ports < .8 {
 				return nil
 			}
+			towards := "one destination"
+			if names := e.asked(); len(names) > 0 {
+				towards += ", and the service asks " + strings.Join(names, ", ")
+			}
 			return &Finding{
-				Claim: fmt.Sprintf("%s of %s local ports are taken towards one destination",
-					number(used), number(ports)),
+				Claim: fmt.Sprintf("%s of %s local ports are taken towards %s",
+					number(used), number(ports), towards),
+				Advice:     e.keepUpstream(),
 				Rank:       rankOf(e.idle()),
 				Confidence: .9,
 				Evidence: []Fact{
@@ -141,19 +146,11 @@ var networkRules = []Rule{
 				return number(reuse), reuse == 1 && e.Over.Failed() < .01
 			},
 		}},
-		Advice: []Action{
-			{
-				Text: "keep connections and use them again: " +
-					"an http.Transport with MaxIdleConnsPerHost above the requests under way, " +
-					"response bodies read to their end and closed",
-			},
-			{
-				Text: "until then, use ports of closed connections again, " +
-					"and more of them",
-				Command: "sysctl -w net.ipv4.tcp_tw_reuse=1   # and, where the range is " +
-					"narrower: net.ipv4.ip_local_port_range='10240 65535'",
-			},
-		},
+		Advice: []Action{{
+			Text: "until then, use ports of closed connections again, and more of them",
+			Command: "sysctl -w net.ipv4.tcp_tw_reuse=1   # and, where the range is narrower: " +
+				"net.ipv4.ip_local_port_range='10240 65535'",
+		}},
 	},
 	{
 		Name:  "time-wait-high",
@@ -218,8 +215,9 @@ var networkRules = []Rule{
 			}
 			here, there := e.closers()
 			return &Finding{
-				Claim: fmt.Sprintf("The service closes its clients' connections after "+
-					"%s requests each", number(e.AtLine.Goodput()/made)),
+				Claim: fmt.Sprintf("%s closes its clients' connections after %s requests each",
+					e.server(), number(e.AtLine.Goodput()/made)),
+				Advice:     e.keepClients(),
 				Rank:       e.costRank(),
 				Confidence: .9,
 				Evidence: []Fact{
@@ -251,11 +249,6 @@ var networkRules = []Rule{
 					"%s by its clients", number(here), number(there)), here <= 2*there || here < 10
 			}},
 		},
-		Advice: []Action{{
-			Text: "keep connections open: no SetKeepAlivesEnabled(false), no Connection: " +
-				"close, an http.Server.IdleTimeout above the clients' think time; " +
-				"answer before the body is read only when it is small",
-		}},
 	},
 	{
 		Name:      "upstream-connections-not-reused",

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 
 	"plimsoll/internal/lab/measure"
@@ -299,6 +300,26 @@ func (e *Evidence) keepUpstream() []Action {
 			"for all requests, with room for as many idle ones as requests are under way; read " +
 			"answers to their end",
 	}}
+}
+
+// server is what serves: the program, where it is one that is known.
+func (e *Evidence) server() string {
+	return cmp.Or(e.Run.Manifest.Machine.TargetServer, "The service")
+}
+
+// keepClients is how the service would keep its clients' connections.
+func (e *Evidence) keepClients() []Action {
+	if s := programs[e.Run.Manifest.Machine.TargetServer]; s.stays.Text != "" {
+		return []Action{s.stays}
+	}
+	text := "keep connections open: no Connection: close in responses, an idle timeout above the " +
+		"clients' think time"
+	if e.Run.Manifest.Machine.TargetRuntime == measure.RuntimeGo {
+		text = "keep connections open: no SetKeepAlivesEnabled(false), no Connection: close, an " +
+			"http.Server.IdleTimeout above the clients' think time; answer before the body is " +
+			"read only when it is small"
+	}
+	return []Action{{Text: text}}
 }
 
 // runtimesKeep are the knobs of connections that are kept, by runtime.

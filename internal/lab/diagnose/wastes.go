@@ -85,6 +85,27 @@ var wastes = []waste{
 		},
 	},
 	{
+		what: "tables that are made each time",
+		functions: []string{
+			"hash/crc32.MakeTable", "hash/crc32.simpleMakeTable", "hash/crc32.simplePopulateTable",
+			"hash/crc32.slicingMakeTable", "hash/crc64.MakeTable", "hash/crc64.makeTable",
+			"hash/crc64.makeSlicingBy8Table", "encoding/base64.NewEncoding",
+			"encoding/base32.NewEncoding", "strings.NewReplacer", "strings.(*Replacer).build",
+			"golang.org/x/text/collate.New", "java.text.Collator.getInstance",
+			"java.text.SimpleDateFormat.<init>", "java.time.format.DateTimeFormatter.ofPattern",
+		},
+		instead: "make the table once, when the program starts, and use it for all requests",
+	},
+	{
+		what: "compressors that are made each time",
+		functions: []string{
+			"compress/flate.NewWriter", "compress/flate.(*compressor).init",
+			"compress/gzip.NewWriterLevel", "github.com/klauspost/compress/zstd.NewWriter",
+			"java.util.zip.Deflater.<init>", "deflateInit2_",
+		},
+		instead: "keep compressors in a pool (sync.Pool), and reset them for each response",
+	},
+	{
 		what:      "exceptions whose stacks are written down",
 		functions: []string{"java.lang.Throwable.fillInStackTrace", "java.lang.Throwable.<init>"},
 	},
