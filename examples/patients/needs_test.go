@@ -118,17 +118,10 @@ func processes(t *testing.T, link string) (all []string) {
 }
 
 func TestPatientsWithNeedsAnswerToo(t *testing.T) {
-	folder := t.TempDir()
+	folder := programs(t)
 	for _, p := range list(t) {
 		if len(p.Needs) == 0 {
 			continue
-		}
-		if len(p.Command) == 0 {
-			build := exec.CommandContext(t.Context(), "go", "build", "-ldflags=-s -w", "-o", folder,
-				"./"+p.Folder)
-			if out, err := build.CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
 		}
 		for state, flags := range map[string][]string{"sick": nil, "cured": {"--cured"}} {
 			needs := theNeeds(t, &p, state)

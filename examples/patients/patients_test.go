@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -154,22 +155,12 @@ func TestTheREADMEListsThePatients(t *testing.T) {
 
 func TestEachPatientStartsAnswersAndEnds(t *testing.T) {
 	var patients []patient
-	var folders []string
 	for _, p := range list(t) {
-		if len(p.Needs) > 0 { // what others need is tested where it is made
-			continue
-		}
-		patients = append(patients, p)
-		if len(p.Command) == 0 {
-			folders = append(folders, "./"+p.Folder)
+		if len(p.Needs) == 0 { // what others need is tested where it is made
+			patients = append(patients, p)
 		}
 	}
-	slices.Sort(folders)
-	bin := t.TempDir()
-	build := exec.Command("go", append([]string{"build", "-ldflags=-s -w", "-o", bin}, slices.Compact(folders)...)...)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	bin := programs(t)
 	for _, p := range patients {
 		for _, flags := range p.states() {
 			t.Run(p.Name+" "+strings.Join(flags, " "), func(t *testing.T) {
@@ -178,6 +169,48 @@ func TestEachPatientStartsAnswersAndEnds(t *testing.T) {
 			})
 		}
 	}
+}
+
+// built is where all patients in Go have been built, once for all tests: one after the other they
+// take a minute and a half on two processors.
+var built struct {
+	sync.Once
+	folder string
+	err    error
+}
+
+// TestMain removes what was built.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	os.RemoveAll(built.folder)
+	os.Exit(code)
+}
+
+// programs is the folder of the patients that are written in Go.
+func programs(t *testing.T) string {
+	t.Helper()
+	built.Do(func() {
+		if built.folder, built.err = os.MkdirTemp("", "patients-"); built.err != nil {
+			return
+		}
+		words := []string{"build", "-ldflags=-s -w", "-o", built.folder}
+		var folders []string
+		for _, p := range list(t) {
+			if len(p.Command) == 0 {
+				folders = append(folders, "./"+p.Folder)
+			}
+		}
+		slices.Sort(folders)
+		build := exec.Command("go", append(words, slices.Compact(folders)...)...)
+		if out, err := build.CombinedOutput(); err != nil {
+			built.err = fmt.Errorf("go build: %w\n%s", err, out)
+		}
+	})
+	if built.err != nil {
+		t.Fatal(built.err)
+	}
+	return built.folder
 }
 
 // visit starts a service, asks it once, and ends it.

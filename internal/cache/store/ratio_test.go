@@ -1,3 +1,5 @@
+//go:build !race
+
 package store_test
 
 import (
@@ -56,7 +58,7 @@ func trace(ask func(key string) (hit bool)) (ratio float64) {
 // The policy seeds its hashes again in each cache. Most caches are within a tenth of a percent of the
 // others, and one in fifty is a whole percent behind, ours or not. So medians are compared.
 func TestHitRatioIsThatOfThePolicyAlone(t *testing.T) {
-	const length, runs = 1500, 7
+	const length, runs = 1500, 5
 	one := body(1, length)
 	var entries int64
 	ours := medianOf(runs, func() float64 {
