@@ -13,7 +13,8 @@ This page is generated from the comments in internal/config/types*.go; change th
 
 A configuration is one YAML file, and it is strict: an unknown key, a wrong type or a value out of
 range is an error that names file, line and column. ` + "`plimsoll check FILE`" + ` shows all errors at
-once, ` + "`plimsoll config schema`" + ` prints a JSON Schema for editors, and ` + "`plimsoll config defaults`" + ` a
+once, ` + "`plimsoll config schema`" + ` prints a JSON Schema for editors, and ` +
+	"`plimsoll config defaults`" + ` a
 file with every key.
 
 - A **duration** is a number with a unit (ms, s, m, h): ` + "`250ms`, `1.5s`, `1h30m`" + `. A bare number is
@@ -22,9 +23,11 @@ file with every key.
   bytes: ` + "`512B`, `64KB`" + `.
 - A **share** is a percentage from 0% to 100%: ` + "`20%`, `1.5%`" + `.
 - A relative **file** path starts from the directory of the configuration file.
-- ` + "`${NAME}`" + ` in a value is replaced by the environment variable, and ` + "`${NAME:-text}`" + ` by text when
+- ` + "`${NAME}`" + ` in a value is replaced by the environment variable, and ` +
+	"`${NAME:-text}`" + ` by text when
   it is unset or empty; a variable that is unset and has no default is an error. Environment
-  variables are upper case. ` + "`$${`" + ` is a literal ` + "`${`" + `. Within [...] and {...}, put such a value in
+  variables are upper case. ` + "`$${`" + ` is a literal ` + "`${`" +
+	`. Within [...] and {...}, put such a value in
   quotes. The admin API shows ` + "`${NAME}`" + `, not the value: keep secrets in the environment.
 - Anchors, aliases and ` + "`<<`" + ` work as in YAML 1.1, within bounds. Tags do not.
 - The file may have 16MB, and 200,000 routes.
