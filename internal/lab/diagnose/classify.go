@@ -33,14 +33,18 @@ type class struct {
 // in says that a function of the class is in a stack.
 func (c *class) in(stack []profile.Frame) bool {
 	return slices.ContainsFunc(stack, func(f profile.Frame) bool {
-		return slices.ContainsFunc(c.functions, func(n string) bool { return fits(f.Function, n) }) ||
-			slices.ContainsFunc(c.begins, func(n string) bool {
-				return strings.HasPrefix(f.Function, n)
-			}) ||
-			slices.ContainsFunc(c.files, func(n string) bool {
-				return strings.HasSuffix("/"+f.File, "/"+n)
-			})
+		return isOneOf(f, c.functions, c.begins, c.files)
 	})
+}
+
+// isOneOf says that a frame is known by its function, as fits has it, by how its function's name
+// begins, or by the last two parts of its file's path.
+func isOneOf(f profile.Frame, functions, begins, files []string) bool {
+	is := func(n string) bool { return fits(f.Function, n) }
+	starts := func(n string) bool { return strings.HasPrefix(f.Function, n) }
+	stands := func(n string) bool { return strings.HasSuffix("/"+f.File, "/"+n) }
+	return slices.ContainsFunc(functions, is) || slices.ContainsFunc(begins, starts) ||
+		slices.ContainsFunc(files, stands)
 }
 
 var classes = []class{

@@ -150,11 +150,7 @@ var wastes = []waste{
 // in says that the waste is under way in a stack.
 func (w *waste) in(stack []profile.Frame) bool {
 	return slices.ContainsFunc(stack, func(f profile.Frame) bool {
-		does := func(n string) bool { return fits(f.Function, n) }
-		stands := func(n string) bool { return strings.HasSuffix("/"+f.File, "/"+n) }
-		begins := func(n string) bool { return strings.HasPrefix(f.Function, n) }
-		return slices.ContainsFunc(w.functions, does) || slices.ContainsFunc(w.files, stands) ||
-			slices.ContainsFunc(w.begins, begins)
+		return isOneOf(f, w.functions, w.begins, w.files)
 	}) || len(stack) > 0 && slices.Contains(w.searches, plainName(stack[0].Function)) ||
 		w.is != nil && w.is(stack)
 }
