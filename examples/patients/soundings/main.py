@@ -12,7 +12,7 @@ DEPTHS = [[round(4 + (x * 37 + y * 53) % 290 / 10, 1) for x in range(WIDE)] for 
 
 def around(x, y):
     """The depths next to a place, and how they change."""
-    near = [(i, j) for i in range(x - 1, x + 2) for j in range(y - 1, y + 2)]
+    near = [(i, j) for i in range(x - 3, x + 4) for j in range(y - 3, y + 4)]
     depths = {"%d,%d" % (i, j): DEPTHS[j % WIDE][i % WIDE] for i, j in near}
     least, most = min(depths.values()), max(depths.values())
     return {"depths": depths, "least": least, "slope": round(most - least, 1)}

@@ -13,12 +13,13 @@ import java.security.MessageDigest;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HexFormat;
+import java.util.LinkedList;
 import java.util.List;
 import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadLocalRandom;
 
 public class Main {
-    static final int SHIPS = 1000, POSITIONS = 1500, CHARTS = 400, WIDE = 320, HIGH = 320, TURNS = 14;
+    static final int SHIPS = 1000, POSITIONS = 1500, CHARTS = 400, WIDE = 224, HIGH = 224, TURNS = 32;
 
     record Position(double north, double east) {
         double far(Position other) {
@@ -63,7 +64,7 @@ public class Main {
         Fleet(Charts charts) {
             this.charts = charts;
             for (int ship = 0; ship < SHIPS; ship++) {
-                List<Position> track = new ArrayList<>();
+                List<Position> track = new LinkedList<>();
                 for (int i = 0; i < POSITIONS; i++) {
                     track.add(new Position(54 + (ship * 37 + i) % 900 / 1000.0, 10 + (ship * 53 + i * 7) % 900 / 1000.0));
                 }
@@ -94,8 +95,10 @@ public class Main {
             byte[] seal = MessageDigest.getInstance("SHA-256").digest(chart);
             charts.keep(chart);
             double miles = 0;
-            for (int i = 1; i < track.size(); i++) {
-                miles += track.get(i).far(track.get(i - 1));
+            Position before = track.get(0);
+            for (Position p : track) {
+                miles += p.far(before);
+                before = p;
             }
             return "{\"ship\":" + ship + ",\"miles\":" + Math.round(miles) + ",\"chart\":\"" + HexFormat.of().formatHex(seal) + "\"}\n";
         }

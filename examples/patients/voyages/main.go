@@ -20,7 +20,7 @@ import (
 
 const (
 	connections = 24
-	voyages     = 40_000
+	voyages     = 60_000
 	rows        = 20 // on a page
 )
 
@@ -72,7 +72,7 @@ func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	fmt.Fprintln(w, number, all, work.Do(3))
+	fmt.Fprintln(w, number, all, work.Do(2))
 }
 
 func open(p *ward.Patient) (http.Handler, error) {
