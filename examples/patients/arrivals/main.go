@@ -38,7 +38,7 @@ var tables = []string{
 }
 
 // The sleep stands for the way to the database and back.
-const query = `SELECT a.ship, a.tonnes FROM arrivals a, (SELECT pg_sleep(0.008)) AS way
+const query = `SELECT a.ship, a.tonnes FROM arrivals a, (SELECT pg_sleep(0.010)) AS way
 	WHERE a.quay = $1 ORDER BY a.day`
 
 // board shows what each quay waits for.
@@ -99,7 +99,7 @@ func (b *board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		return
 	}
-	fmt.Fprintln(w, quay, names, tonnes, b.notices.Load(), work.Do(3))
+	fmt.Fprintln(w, quay, names, tonnes, b.notices.Load(), work.Do(4))
 }
 
 func open(p *ward.Patient) (http.Handler, error) {

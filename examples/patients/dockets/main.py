@@ -55,7 +55,7 @@ def duty(line):
 class Customs(BaseApplication):
     def __init__(self, address, cured):
         self.cured = cured
-        self.settings = {"bind": address, "workers": 2, "worker_class": "gthread", "threads": 16,
+        self.settings = {"bind": address, "workers": 2, "worker_class": "gthread", "threads": 24,
                          "keepalive": 120, "when_ready": self.ready, "loglevel": "warning"}
         super().__init__()
 
