@@ -63,3 +63,19 @@ func TestFullHandshakesAreSeenByTheirClients(t *testing.T) {
 		}
 	}
 }
+
+func TestConnectionsOfClientsThatAreResetAreClosedByTheService(t *testing.T) {
+	reset := []string{
+		"all listener.connections.time_wait = 0", "all listener.clients.time_wait = 0",
+		"at-line connections 1000", "at-line kept 40",
+	}
+	if f := diagnosed(t, reset...).found("client-connections-closed"); f == nil ||
+		!f.says("after 1.00 requests each") {
+		t.Errorf("found %+v", f)
+	}
+	// A generator that gives up makes new ones itself.
+	d := diagnosed(t, append(reset, "at-line failed timeout .1")...)
+	if d.found("client-connections-closed") != nil {
+		t.Errorf("found %v", names(d))
+	}
+}

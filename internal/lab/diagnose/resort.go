@@ -75,7 +75,7 @@ func (e *Evidence) crowdsWithin() bool {
 		return doing[stateElse] > doing[stateOutside] && !e.helped()
 	}
 	if c := e.crowd(); c != nil {
-		return !c.means().waitsThere() || e.fewAsk() != nil
+		return !c.means().waitsThere() && !e.askedSlows() || e.fewAsk() != nil
 	}
 	return !e.goesOut(e.places().n)
 }
@@ -133,6 +133,8 @@ func (e *Evidence) resort(p *places) *Finding {
 				f.Advice = append(f.Advice, look)
 			}
 		}
+	case e.waitsToCompute():
+		return nil
 	default:
 		f.Claim += "; where they stand cannot be seen from outside" + e.suspects()
 	}
@@ -143,7 +145,16 @@ func (e *Evidence) resort(p *places) *Finding {
 			f.Advice = append(f.Advice, a)
 		}
 	}
+	e.heldOpen(f)
 	return f
+}
+
+// waitsToCompute says that what requests stand in line for is a thread's processor time: how they
+// delay each other is what each computes. An event loop, or a worker that computes, is waited for long
+// before all processors are busy; what it computes is then what a request costs, and no place.
+func (e *Evidence) waitsToCompute() bool {
+	s := e.station()
+	return s != nil && near(s.Service, e.AtLine.PerRequest(measure.TargetCPU), 1.3)
 }
 
 // suspects is what is known besides when no thread tells where requests stand.

@@ -205,12 +205,13 @@ var networkRules = []Rule{
 		Name:      "client-connections-closed",
 		Claim:     "The service closes its clients' connections",
 		Needs:     []string{measure.ListenerTimeWait},
-		Threshold: "under 10 requests for each connection, and the service closes first",
+		Threshold: "under 10 requests for each connection, with TLS under 30, and the service " +
+			"closes first",
 		Reason: "each connection costs the service as much processor time as several small " +
 			"requests, with TLS hundreds",
 		Judge: func(e *Evidence) *Finding {
 			made := e.AtLine.connections()
-			if made == 0 || e.AtLine.Goodput()/made > 10 || e.turnsAway() {
+			if made == 0 || e.AtLine.Goodput()/made > e.worthKeeping() || e.turnsAway() {
 				return nil
 			}
 			here, there := e.closers()
@@ -246,7 +247,8 @@ var networkRules = []Rule{
 			{"the clients close first", func(e *Evidence) (string, bool) {
 				here, there := e.closers()
 				return fmt.Sprintf("%s connections were closed first by the service, "+
-					"%s by its clients", number(here), number(there)), here <= 2*there || here < 10
+						"%s by its clients", number(here), number(there)),
+					!e.resetsClients() && (here <= 2*there || here < fewClosed)
 			}},
 		},
 	},
@@ -419,6 +421,27 @@ func (m *Moment) opened() float64 {
 func (e *Evidence) closers() (service, clients float64) {
 	return e.AtLine.Mean(measure.ListenerTimeWait),
 		e.AtLine.Mean(measure.ListenerClientTimeWait)
+}
+
+// fewClosed is how many connections have to be remembered as closed for it to say who closes.
+const fewClosed = 10
+
+// worthKeeping is under how many requests for each connection it costs much to make new ones.
+func (e *Evidence) worthKeeping() float64 {
+	if strings.HasPrefix(e.Run.Manifest.Target, "https:") {
+		return 30
+	}
+	return 10
+}
+
+// resetsClients says that the service closes its clients' connections in a way that neither end
+// remembers, by a reset: the generator keeps its own, and none of its requests timed out, and yet it
+// had to make new ones again and again.
+func (e *Evidence) resetsClients() bool {
+	here, there := e.closers()
+	connections := float64(e.AtLine.Step.Plan.Connections)
+	return here+there < fewClosed && e.AtLine.Failed(measure.Timeout) == 0 &&
+		float64(e.AtLine.Step.Totals.ConnectionsMade) > connections+fewClosed && connections > 0
 }
 
 // connectionShare is the share of the target's processor time that goes into making connections:
