@@ -40,8 +40,9 @@ func (e *Evidence) fewAsk() *asking {
 	return a
 }
 
-// askedSlows says that who asks waits for far longer with more load, and several do: whoever is asked
-// is the limit, even where a pool lets few of them in, so that most requests stand before that.
+// askedSlows says that who asks waits for far longer with more load, and several do: whoever is
+// asked is the limit, even where a pool lets few of them in, so that most requests stand before
+// that.
 func (e *Evidence) askedSlows() bool {
 	a := e.asking()
 	return a.gentle >= leastInUse && a.threads >= 2 && a.beyond >= slower*a.gently

@@ -53,8 +53,9 @@ func fitted(x, y []float64) (slope, explained float64) {
 	return xy / xx, xy * xy / (xx * yy)
 }
 
-// growsWithRequests says that a gauge follows the number of requests that have been served, whatever
-// the load was. Connections of clients have a descriptor each, and in some servers a thread.
+// growsWithRequests says that a gauge follows the number of requests that have been served,
+// whatever the load was. Connections of clients have a descriptor each, and in some servers a
+// thread.
 func (e *Evidence) growsWithRequests(name string) bool {
 	var served, all, without []float64
 	sum := 0.0
@@ -78,14 +79,16 @@ func (e *Evidence) growsWithRequests(name string) bool {
 	return up(all) || name != measure.TargetOutgoingEstablished && up(without)
 }
 
-// degraded is the highest rate that was served well before the service failed at far lower ones, the
-// line among them; 0 where that is not so.
+// degraded is the highest rate that was served well before the service failed at far lower ones,
+// the line among them; 0 where that is not so.
 func (e *Evidence) degraded() float64 {
 	if e.Run.Result == nil || !e.Run.Result.Line.Found {
 		return 0
 	}
 	all := slices.Clone(e.Run.Result.Judgements)
-	slices.SortStableFunc(all, func(a, b record.Judgement) int { return cmp.Compare(a.Step, b.Step) })
+	slices.SortStableFunc(all, func(a, b record.Judgement) int {
+		return cmp.Compare(a.Step, b.Step)
+	})
 	passed, failed := 0.0, 0
 	for _, j := range all {
 		// A short step leaves the objectives open, and shows that all was answered.

@@ -79,3 +79,20 @@ func TestConnectionsOfClientsThatAreResetAreClosedByTheService(t *testing.T) {
 		t.Errorf("found %v", names(d))
 	}
 }
+
+func TestConnectionsThatOthersOpenAreNotTheServices(t *testing.T) {
+	kept := []string{
+		"at-line host.tcp.opened_active += 600", "all target.outgoing.established = 20",
+		"all target.outgoing.time_wait = 0", "all target.outgoing.time_wait_there = 0",
+		"all target.outgoing.to.127.0.0.1:5432 = 20",
+	}
+	const rule = "upstream-connections-not-reused"
+	if d := diagnosed(t, kept...); d.found(rule) != nil {
+		t.Errorf("found %v", names(d))
+	}
+	// What another machine closes is not remembered here.
+	d := diagnosed(t, append(kept, "all target.outgoing.to.192.0.2.7:5432 = 20")...)
+	if d.found(rule) == nil {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+}

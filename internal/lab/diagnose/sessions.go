@@ -55,16 +55,16 @@ func (e *Evidence) sessions() (most *sessions) {
 }
 
 const (
-	// mostlyLocked is the part of the sessions in use that wait for a lock when that is what requests
-	// wait for: of those in use one at least holds it.
+	// mostlyLocked is the part of the sessions in use that wait for a lock when that is what
+	// requests wait for: of those in use one at least holds it.
 	mostlyLocked = .4
 	// mostlyOpen is the part of all sessions whose transaction is open while nothing is asked, when
 	// that is what holds them.
 	mostlyOpen = .5
 )
 
-// rowsLocked are the sessions of a database most of which wait for a lock that another one holds, the
-// more of them the more is asked; nil where that is not so.
+// rowsLocked are the sessions of a database most of which wait for a lock that another one holds,
+// the more of them the more is asked; nil where that is not so.
 func (e *Evidence) rowsLocked() *sessions {
 	s := e.sessions()
 	if s == nil || !e.found() || !e.queues() || s.waiting < fewestStanding ||
@@ -77,9 +77,9 @@ func (e *Evidence) rowsLocked() *sessions {
 // lockedRows is the finding that requests wait for a lock within a database.
 func (e *Evidence) lockedRows(s *sessions) *Finding {
 	f := &Finding{
-		Claim: fmt.Sprintf("Requests wait for a lock within a database: %s of the %s sessions of %s "+
-			"that are in use wait for what a transaction of another one has locked", number(s.waiting),
-			number(s.all-s.idle), s.who),
+		Claim: fmt.Sprintf("Requests wait for a lock within a database: %s of the %s sessions "+
+			"of %s that are in use wait for what a transaction of another one has locked",
+			number(s.waiting), number(s.all-s.idle), s.who),
 		Rank:       Binding,
 		Confidence: .85,
 		Evidence: append([]Fact{{
@@ -91,9 +91,9 @@ func (e *Evidence) lockedRows(s *sessions) *Finding {
 				span(e.Over.Service()),
 		}}, s.facts()...),
 		Advice: []Action{{
-			Text: "find the row, table or advisory lock that all requests need (a counter, a balance, " +
-				"a SELECT … FOR UPDATE, LOCK TABLE): lock it last and for less, share it out over " +
-				"several rows, or add up elsewhere",
+			Text: "find the row, table or advisory lock that all requests need (a counter, a " +
+				"balance, a SELECT … FOR UPDATE, LOCK TABLE): lock it last and for less, share " +
+				"it out over several rows, or add up elsewhere",
 		}},
 		Gain: e.gain(cure{}),
 	}
@@ -120,12 +120,13 @@ func (e *Evidence) heldOpen(f *Finding) {
 	if s == nil || s.open < 1 || s.open < mostlyOpen*s.all {
 		return
 	}
-	f.Claim += fmt.Sprintf("; %s of %s sessions of %s are held by a transaction while the service does "+
+	f.Claim += fmt.Sprintf("; %s of %s sessions of %s are held by a transaction while the "+
+		"service does "+
 		"something else (idle in transaction)", number(s.open), number(s.all), s.who)
 	f.Evidence = append(f.Evidence, s.facts()...)
 	f.Advice = append([]Action{{
-		Text: "ask others, sleep and compute before a transaction begins or after it has ended, so " +
-			"that its connection is free for others meanwhile",
+		Text: "ask others, sleep and compute before a transaction begins or after it has ended, " +
+			"so that its connection is free for others meanwhile",
 	}}, f.Advice...)
 }
 
@@ -137,8 +138,8 @@ func (e *Evidence) heldLonger() bool {
 }
 
 const (
-	// slower is by how much longer what is asked takes beyond the line when it is the limit itself, and
-	// not a bound on how many ask.
+	// slower is by how much longer what is asked takes beyond the line when it is the limit itself,
+	// and not a bound on how many ask.
 	slower = 2
 	// leastInUse is how many connections are in use on average at least, for the time that each is
 	// held to be known.
