@@ -428,15 +428,17 @@ func (e *Evidence) closers() (service, clients float64) {
 // machine, and that none is remembered to have been closed: it has opened none.
 func (e *Evidence) keepsAll() bool {
 	open, _, _ := e.AtLine.values(measure.TargetOutgoingEstablished)
+	known := false
 	for _, sample := range e.AtLine.Step.Samples { // not each of them has all
 		for name := range sample.Values {
 			to, is := strings.CutPrefix(name, measure.OutgoingTo)
 			if is && !strings.HasPrefix(to, "127.") && !strings.HasPrefix(to, "[::1]") {
 				return false
 			}
+			known = known || is
 		}
 	}
-	return len(open) > 1 && slices.Min(open) > 0 && slices.Min(open) == slices.Max(open) &&
+	return known && len(open) > 1 && slices.Min(open) > 0 && slices.Min(open) == slices.Max(open) &&
 		e.AtLine.Max(measure.TargetOutgoingTimeWait) == 0 &&
 		e.AtLine.Max(measure.TargetOutgoingTimeWaitThere) == 0
 }
