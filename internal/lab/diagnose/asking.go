@@ -11,6 +11,7 @@ import (
 // asking is what the threads show that wait for what the service asks.
 type asking struct {
 	threads float64 // that wait there beyond the line
+	gentle  float64 // that wait there well below it
 	inside  float64 // requests under way there
 	// gently and beyond are the seconds for which a request has one of them wait, by Little's law,
 	// well below the line and beyond it.
@@ -31,6 +32,24 @@ const (
 // Whoever is asked would have more of them wait, and each for longer, if it were the limit. Nil
 // otherwise, or where threads do not tell.
 func (e *Evidence) fewAsk() *asking {
+	a := e.asking()
+	if a.gently == 0 || a.threads < fewestStanding ||
+		a.inside < moreInside*a.threads || a.beyond > asQuick*a.gently {
+		return nil
+	}
+	return a
+}
+
+// askedSlows says that who asks waits for far longer with more load, and several do: whoever is
+// asked is the limit, even where a pool lets few of them in, so that most requests stand before
+// that.
+func (e *Evidence) askedSlows() bool {
+	a := e.asking()
+	return a.gentle >= leastInUse && a.threads >= 2 && a.beyond >= slower*a.gently
+}
+
+// asking looks at the threads that wait for an answer.
+func (e *Evidence) asking() *asking {
 	places := map[string]bool{}
 	outgoing := e.fromTheLineOn(measure.TargetOutgoingEstablished)
 	for _, s := range e.stands() {
@@ -39,12 +58,8 @@ func (e *Evidence) fewAsk() *asking {
 		}
 	}
 	a := &asking{}
-	a.gently, _, _ = e.waits(gentle, places)
+	a.gently, a.gentle, _ = e.waits(gentle, places)
 	a.beyond, a.threads, a.inside = e.waits(beyondLine, places)
-	if a.gently == 0 || a.threads < fewestStanding ||
-		a.inside < moreInside*a.threads || a.beyond > asQuick*a.gently {
-		return nil
-	}
 	return a
 }
 

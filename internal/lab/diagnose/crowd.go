@@ -15,6 +15,7 @@ const (
 	nearLine
 	beyondLine
 	loads
+	warmUp // one request after the other, at no rate
 )
 
 const (
@@ -38,11 +39,13 @@ func (e *Evidence) looks() *[loads][]look {
 		return e.looked
 	}
 	e.looked = new([loads][]look)
+	var alone []look
 	for i := range e.Run.Steps {
 		s := &e.Run.Steps[i]
 		load := loads
 		switch r := s.Plan.Rate / max(e.Line, 1e-9); {
 		case r == 0:
+			load = warmUp
 		case r <= gentleTo:
 			load = gentle
 		case s.Plan.Phase == measure.PhaseOverload || r > nearTo:
@@ -61,10 +64,19 @@ func (e *Evidence) looks() *[loads][]look {
 					seen.at[at] = n
 				}
 			}
-			if len(seen.at) > 0 && s.Judged(s.Samples[j].At) {
+			switch {
+			case len(seen.at) == 0 || !s.Judged(s.Samples[j].At):
+			case load == warmUp:
+				alone = append(alone, seen)
+			default:
 				e.looked[load] = append(e.looked[load], seen)
 			}
 		}
+	}
+	// Where the line is lower than all that was tried, the warm-up is what is gentle: without one
+	// every thread that waits would seem to wait because of the load.
+	if len(e.looked[gentle]) == 0 {
+		e.looked[gentle] = alone
 	}
 	return e.looked
 }

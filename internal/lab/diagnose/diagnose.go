@@ -43,6 +43,7 @@ func Run(run *record.Run) *Diagnosis {
 	slices.SortStableFunc(d.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(worth(&b), worth(&a)))
 	})
+	e.causesFirst(d.Findings)
 	for _, text := range e.unread {
 		d.NotJudged = append(d.NotJudged, NotJudged{"all that need it", text})
 	}

@@ -57,6 +57,7 @@ var stages = []struct {
 //	STAGE failed KIND SHARE      so many of the requests end so
 //	STAGE goodput RATE           so many end well in a second
 //	STAGE connections RATE       so many connections are made in a second
+//	STAGE kept N                 the generator keeps so many connections
 //	STAGE generator REASON       the generator was the limit
 //	STAGE loops N USED           it had N loops, which used so many processors together
 //	STAGE profile KIND UNIT VALUE LEAF < CALLER < … < ROOT     a stack
@@ -159,6 +160,8 @@ func (f *fixture) set(stage string, words []string) error {
 		return err
 	case words[0] == "goodput":
 		step.Totals.Ended[measure.OK] = uint64(value * fixtureSeconds)
+	case words[0] == "kept":
+		step.Plan.Connections = int(value)
 	case words[0] == "connections":
 		step.Totals.ConnectionsMade = uint64(value * fixtureSeconds)
 	case words[0] == "failed":

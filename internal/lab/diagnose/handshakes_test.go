@@ -63,3 +63,36 @@ func TestFullHandshakesAreSeenByTheirClients(t *testing.T) {
 		}
 	}
 }
+
+func TestConnectionsOfClientsThatAreResetAreClosedByTheService(t *testing.T) {
+	reset := []string{
+		"all listener.connections.time_wait = 0", "all listener.clients.time_wait = 0",
+		"at-line connections 1000", "at-line kept 40",
+	}
+	if f := diagnosed(t, reset...).found("client-connections-closed"); f == nil ||
+		!f.says("after 1.00 requests each") {
+		t.Errorf("found %+v", f)
+	}
+	// A generator that gives up makes new ones itself.
+	d := diagnosed(t, append(reset, "at-line failed timeout .1")...)
+	if d.found("client-connections-closed") != nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
+func TestConnectionsThatOthersOpenAreNotTheServices(t *testing.T) {
+	kept := []string{
+		"at-line host.tcp.opened_active += 600", "all target.outgoing.established = 20",
+		"all target.outgoing.time_wait = 0", "all target.outgoing.time_wait_there = 0",
+		"all target.outgoing.to.127.0.0.1:5432 = 20",
+	}
+	const rule = "upstream-connections-not-reused"
+	if d := diagnosed(t, kept...); d.found(rule) != nil {
+		t.Errorf("found %v", names(d))
+	}
+	// What another machine closes is not remembered here.
+	d := diagnosed(t, append(kept, "all target.outgoing.to.192.0.2.7:5432 = 20")...)
+	if d.found(rule) == nil {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+}

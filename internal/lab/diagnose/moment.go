@@ -144,6 +144,11 @@ func (m *Moment) PerRequest(name string) float64 {
 	return m.PerSecond(name) / m.Goodput()
 }
 
+// PerRequestNow is for how many seconds a request has one of what a gauge counts, by Little's law.
+func (m *Moment) PerRequestNow(name string) float64 {
+	return m.Mean(name) / max(m.Goodput(), 1e-9)
+}
+
 // Response is the mean response time in seconds of the requests that ended well.
 func (m *Moment) Response() float64 {
 	if m == nil {

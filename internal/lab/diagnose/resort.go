@@ -75,7 +75,7 @@ func (e *Evidence) crowdsWithin() bool {
 		return doing[stateElse] > doing[stateOutside] && !e.helped()
 	}
 	if c := e.crowd(); c != nil {
-		return !c.means().waitsThere() || e.fewAsk() != nil
+		return !c.means().waitsThere() && !e.askedSlows() || e.fewAsk() != nil
 	}
 	return !e.goesOut(e.places().n)
 }
@@ -133,6 +133,8 @@ func (e *Evidence) resort(p *places) *Finding {
 				f.Advice = append(f.Advice, look)
 			}
 		}
+	case e.waitsToCompute():
+		return nil
 	default:
 		f.Claim += "; where they stand cannot be seen from outside" + e.suspects()
 	}
@@ -143,7 +145,16 @@ func (e *Evidence) resort(p *places) *Finding {
 			f.Advice = append(f.Advice, a)
 		}
 	}
+	e.heldOpen(f)
 	return f
+}
+
+// waitsToCompute says that what requests stand in line for is a thread's processor time: how they
+// delay each other is what each computes. An event loop, or a worker that computes, is waited for
+// long before all processors are busy; what it computes is then what a request costs, and no place.
+func (e *Evidence) waitsToCompute() bool {
+	s := e.station()
+	return s != nil && near(s.Service, e.AtLine.PerRequest(measure.TargetCPU), 1.3)
 }
 
 // suspects is what is known besides when no thread tells where requests stand.
@@ -227,22 +238,34 @@ func (e *Evidence) named(address string) string {
 
 // usualPorts are what usually listens on a port.
 var usualPorts = map[string]string{
+	"25":    "a mail server",
 	"53":    "a name server",
 	"80":    "a web server",
 	"443":   "a web server",
+	"587":   "a mail server",
 	"1433":  "SQL Server",
 	"1521":  "Oracle",
 	"2379":  "etcd",
 	"3306":  "MySQL",
+	"389":   "LDAP",
 	"4222":  "NATS",
+	"4317":  "OpenTelemetry",
+	"4318":  "OpenTelemetry",
 	"5432":  "PostgreSQL",
 	"5672":  "RabbitMQ",
 	"6379":  "Redis",
 	"6432":  "PgBouncer",
+	"7687":  "Neo4j",
+	"8086":  "InfluxDB",
+	"8123":  "ClickHouse",
+	"8125":  "StatsD",
+	"8200":  "Vault",
+	"8500":  "Consul",
 	"9000":  "PHP-FPM or ClickHouse",
 	"9042":  "Cassandra",
 	"9092":  "Kafka",
 	"9200":  "Elasticsearch",
+	"9411":  "Zipkin",
 	"11211": "memcached",
 	"27017": "MongoDB",
 }

@@ -210,6 +210,9 @@ func judgeConcurrency(e *Evidence) *Finding {
 	if e.turnsAway() {
 		return e.turnedAway()
 	}
+	if e.rowsLocked() != nil || e.heldLonger() {
+		return nil // a database is the limit
+	}
 	if f := e.counted(p); f != nil {
 		return f
 	}
@@ -258,6 +261,7 @@ func (e *Evidence) counted(p *places) *Finding {
 		f.Where = p.queue.where
 	}
 	f.Advice = e.wider(p)
+	e.heldOpen(f)
 	return f
 }
 

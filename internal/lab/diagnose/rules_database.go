@@ -171,6 +171,15 @@ var databaseRules = []Rule{
 		},
 		Counters: []Counter{
 			processorBusy,
+			{
+				"each is held for longer with more load: more of them would wait in the database",
+				func(e *Evidence) (string, bool) {
+					half, line := e.Half.PerRequestNow(measure.DBInUse),
+						e.AtLine.PerRequestNow(measure.DBInUse)
+					return span(half) + " at half of the line, " + span(line) + " at it",
+						e.heldLonger() || e.rowsLocked() != nil
+				},
+			},
 			{"the pool is as large as the database allows", func(e *Evidence) (string, bool) {
 				limit := e.AtLine.Last(measure.DBServerLimit)
 				if limit == 0 {

@@ -17,8 +17,8 @@ var growthRules = []Rule{
 		Claim: "Finished requests leave something behind",
 		Needs: []string{measure.TargetRSS + "|profile:goroutine"},
 		Threshold: "over 200 threads, descriptors or connections more than at the same load " +
-			"before, over 500 goroutines more than at half of the line, or memory that grows " +
-			"with each request in step after step",
+			"before, or over 25 that grow with each request in step after step, over 500 " +
+			"goroutines more than at half of the line, or memory that grows so",
 		Reason: "what is there at the same load after everything else never ends, until a limit " +
 			"is reached or the process is killed; memory alone may stay with an allocator that " +
 			"has grown once, so it has to grow with the requests",
@@ -31,9 +31,9 @@ var growthRules = []Rule{
 					return "", false
 				}
 				all, _, _ := e.After.values(g.name)
-				grown := all[len(all)-1] - all[0]
-				return fmt.Sprintf("%s at its beginning, %s at its end", g.say(all[0]),
-					g.say(all[len(all)-1])), grown < g.request*e.After.served()/3
+				more := climb(all)
+				return fmt.Sprintf("%s at its beginning, and %s more at its end", g.say(all[0]),
+					g.say(max(more, 0))), more < g.request*e.After.served()/3
 			},
 		}, {
 			"the heap may grow so far before what is old is collected",
@@ -68,6 +68,8 @@ const (
 	// mostKept is how many more threads, descriptors or connections are not a leak: pools that have
 	// grown once.
 	mostKept = 200
+	// fewKept is the same where their number follows the number of requests that have been served.
+	fewKept = 25
 	// mostGoroutines is the same of goroutines.
 	mostGoroutines = 500
 	// stillMore is how many more goroutines there have to be at the end than beyond the line.
@@ -101,7 +103,8 @@ func (e *Evidence) growth() *grown {
 		if c.name == measure.TargetDescriptors || c.name == measure.TargetThreads {
 			after -= kept
 		}
-		if more := after - before; more > mostKept && more > .5*before {
+		more := after - before
+		if more > .5*before && (more > mostKept || more > fewKept && e.growsWithRequests(c.name)) {
 			return &grown{c.what, c.name, before, after, more / max(served, 1), number, nil}
 		}
 	}
@@ -267,6 +270,13 @@ func judgeGrowth(e *Evidence) *Finding {
 		},
 	}
 	f.Advice = e.giveBack(g)
+	if once := e.degraded(); once > 0 {
+		f.Rank, f.whatever = Binding, true
+		f.Claim += fmt.Sprintf("; meanwhile the line has fallen to %s: %s were served well before",
+			rate(e.Line), rate(once))
+		factor := min(once/max(e.Line, 1e-9), most)
+		f.Gain = Gain{factor, 1, most, "the service has carried as much, before so much was kept"}
+	}
 	return f
 }
 

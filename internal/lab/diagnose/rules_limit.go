@@ -222,7 +222,10 @@ var limitRules = []Rule{
 				}},
 				Gain: Gain{Factor: 1, Low: 1, High: most, Why: "it does not set the line yet"},
 			}
-			if used/limit >= .95 && e.idle() {
+			// Where even the line takes nearly all of them it ends there, whatever the processors
+			// do: a loop that accepts without effect takes all of one.
+			if used/limit >= .95 && (e.idle() ||
+				e.AtLine.Max(measure.TargetDescriptorsMost) >= .95*limit && e.Over.Failed() > .01) {
 				f.Rank, f.Confidence, f.Gain = Binding, .95, e.gain(cure{})
 			}
 			return f

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"plimsoll/internal/lab/measure"
@@ -202,15 +203,16 @@ var networkRules = []Rule{
 		}},
 	},
 	{
-		Name:      "client-connections-closed",
-		Claim:     "The service closes its clients' connections",
-		Needs:     []string{measure.ListenerTimeWait},
-		Threshold: "under 10 requests for each connection, and the service closes first",
+		Name:  "client-connections-closed",
+		Claim: "The service closes its clients' connections",
+		Needs: []string{measure.ListenerTimeWait},
+		Threshold: "under 10 requests for each connection, with TLS under 30, and the service " +
+			"closes first",
 		Reason: "each connection costs the service as much processor time as several small " +
 			"requests, with TLS hundreds",
 		Judge: func(e *Evidence) *Finding {
 			made := e.AtLine.connections()
-			if made == 0 || e.AtLine.Goodput()/made > 10 || e.turnsAway() {
+			if made == 0 || e.AtLine.Goodput()/made > e.worthKeeping() || e.turnsAway() {
 				return nil
 			}
 			here, there := e.closers()
@@ -246,7 +248,8 @@ var networkRules = []Rule{
 			{"the clients close first", func(e *Evidence) (string, bool) {
 				here, there := e.closers()
 				return fmt.Sprintf("%s connections were closed first by the service, "+
-					"%s by its clients", number(here), number(there)), here <= 2*there || here < 10
+						"%s by its clients", number(here), number(there)),
+					!e.resetsClients() && (here <= 2*there || here < fewClosed)
 			}},
 		},
 	},
@@ -307,7 +310,7 @@ var networkRules = []Rule{
 			seen := e.AtLine.Max(measure.TargetOutgoingEstablished) +
 				e.AtLine.Max(measure.TargetOutgoingTimeWait) +
 				e.AtLine.Max(measure.TargetOutgoingTimeWaitThere)
-			return number(seen) + " were seen to be the service's", seen < 1
+			return number(seen) + " were seen to be the service's", seen < 1 || e.keepsAll()
 		}}},
 		Unless: []string{"ports-exhausted", "database-connections-churn"},
 	},
@@ -419,6 +422,49 @@ func (m *Moment) opened() float64 {
 func (e *Evidence) closers() (service, clients float64) {
 	return e.AtLine.Mean(measure.ListenerTimeWait),
 		e.AtLine.Mean(measure.ListenerClientTimeWait)
+}
+
+// keepsAll says that the service has as many connections to others all the time, all of them on this
+// machine, and that none is remembered to have been closed: it has opened none.
+func (e *Evidence) keepsAll() bool {
+	open, _, _ := e.AtLine.values(measure.TargetOutgoingEstablished)
+	known := false
+	for _, sample := range e.AtLine.Step.Samples { // not each of them has all
+		for name := range sample.Values {
+			to, is := strings.CutPrefix(name, measure.OutgoingTo)
+			if is && !strings.HasPrefix(to, "127.") && !strings.HasPrefix(to, "[::1]") {
+				return false
+			}
+			known = known || is
+		}
+	}
+	return known && len(open) > 1 && slices.Min(open) > 0 && slices.Min(open) == slices.Max(open) &&
+		e.AtLine.Max(measure.TargetOutgoingTimeWait) == 0 &&
+		e.AtLine.Max(measure.TargetOutgoingTimeWaitThere) == 0
+}
+
+// fewClosed is how many connections have to be remembered as closed for it to say who closes.
+const fewClosed = 10
+
+// worthKeeping is under how many requests for each connection it costs much to make new ones. Those
+// that a short step begins with do not say that others were closed.
+func (e *Evidence) worthKeeping() float64 {
+	t, kept := &e.AtLine.Step.Totals, e.AtLine.Step.Plan.Connections
+	if strings.HasPrefix(e.Run.Manifest.Target, "https:") && kept > 0 &&
+		float64(t.ConnectionsMade) > 1.5*float64(kept) {
+		return 30
+	}
+	return 10
+}
+
+// resetsClients says that the service closes its clients' connections in a way that neither end
+// remembers, by a reset: the generator keeps its own, and none of its requests timed out, and yet
+// it had to make new ones again and again.
+func (e *Evidence) resetsClients() bool {
+	here, there := e.closers()
+	connections := float64(e.AtLine.Step.Plan.Connections)
+	return here+there < fewClosed && e.AtLine.Failed(measure.Timeout) == 0 &&
+		float64(e.AtLine.Step.Totals.ConnectionsMade) > connections+fewClosed && connections > 0
 }
 
 // connectionShare is the share of the target's processor time that goes into making connections:

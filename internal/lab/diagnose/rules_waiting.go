@@ -27,9 +27,13 @@ var waitingRules = []Rule{
 			if d, is := e.saturatedBehind(); is && e.found() {
 				return e.saturated(d)
 			}
+			if locked := e.rowsLocked(); locked != nil {
+				return e.lockedRows(locked)
+			}
 			half, atLine := e.Half.Service(), e.AtLine.Service()
 			sure := atLine >= takesLonger*half && e.Over.Goodput() <= 1.25*e.AtLine.Goodput()
-			if !e.queues() || !sure && !e.room() || e.crowdsWithin() {
+			if !e.queues() || !sure && !e.room() ||
+				e.crowdsWithin() && !e.heldLonger() {
 				return nil
 			}
 			f := &Finding{

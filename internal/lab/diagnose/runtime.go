@@ -25,7 +25,9 @@ var languages = map[string]language{
 				"of its own); Go itself bounds nothing, so it is a channel, a pool " +
 				"(MaxConnsPerHost, SetMaxOpenConns) or a lock of the service",
 			Command: "curl 'INSIDE/debug/pprof/goroutine?debug=1' | head -40",
-		}},
+		}, bounds("x/sync's semaphore and errgroup.SetLimit, a rate.Limiter, a worker pool " +
+			"(ants, pond), a mutex or singleflight around a call, PoolSize of go-redis, MaxConns " +
+			"of pgxpool")},
 		cores: []Action{{
 			Text: "take GOMAXPROCS out of the environment and the code: the default is what the " +
 				"machine and the quota allow; where it is not set, one goroutine or one lock has " +
@@ -44,7 +46,10 @@ var languages = map[string]language{
 				"give libuv more of them; and look at the maxSockets of http.Agent and at the " +
 				"size of the database client's pool",
 			Command: "UV_THREADPOOL_SIZE=64 node SERVICE",
-		}},
+		}, bounds("p-limit, p-queue, async.queue and Bottleneck, a mutex or a chain of promises " +
+			"that lets one in after the other, piscina's maxThreads, generic-pool's max, " +
+			"connections of undici's Agent, max of pg.Pool, connectionLimit of mysql2, " +
+			"maxPoolSize of MongoDB")},
 		cores: []Action{
 			{
 				Text: "an event loop is one thread: run a process for each processor " +
@@ -85,7 +90,10 @@ var languages = map[string]language{
 				"blocks, such as requests or a database client that is not async, holds up all " +
 				"requests of its process: await a client that is, or asyncio.to_thread(call)",
 			Command: "PYTHONASYNCIODEBUG=1 python SERVICE   # names what holds the loop for 100 ms",
-		}},
+		}, bounds("a ThreadPoolExecutor's max_workers (asyncio's own has four threads more than " +
+			"processors), threading's and asyncio's Lock and Semaphore, limit of aiohttp's " +
+			"TCPConnector, httpx.Limits, max_size of psycopg_pool and asyncpg, max_connections " +
+			"of a BlockingConnectionPool of redis, CONN_MAX_AGE and pool of Django")},
 		cores: []Action{
 			{
 				Text: "one thread of a process runs Python at a time (the GIL), however many " +
@@ -115,7 +123,11 @@ var languages = map[string]language{
 				"pools (HikariCP: maximumPoolSize; Apache HttpClient: maxConnPerRoute, which " +
 				"is 5 or less unless it is set); see where threads stand",
 			Command: "jcmd PID Thread.print",
-		}},
+		}, bounds("an executor (newFixedThreadPool, @Async), the common pool of parallel streams " +
+			"and CompletableFuture (a thread for each processor but one), synchronized and " +
+			"ReentrantLock, a Semaphore or a bulkhead of Resilience4j, OkHttp's " +
+			"maxRequestsPerHost (5), maxTotal of Jedis (8), Reactor Netty's and R2DBC's pools, " +
+			"the threads of an event loop that is blocked")},
 		cores: []Action{
 			{
 				Text: "see which thread has all the work: a scheduler, an event loop or a " +
@@ -156,7 +168,9 @@ var languages = map[string]language{
 		widens: []Action{{
 			Text:    "start more workers or threads, and let the database's pool have as many",
 			Command: "puma -w 4 -t 16:16   # database.yml: pool: 16",
-		}},
+		}, bounds("a Mutex or Monitor, connection_pool's size (5), concurrent-ruby's pools of " +
+			"threads, a Queue with few workers, Faraday's and net-http-persistent's pool_size, " +
+			"WEB_CONCURRENCY and RAILS_MAX_THREADS")},
 		cores: []Action{{
 			Text: "one thread of a process runs Ruby at a time (the GVL): run a worker process " +
 				"for each processor",
@@ -178,7 +192,8 @@ var languages = map[string]language{
 			Text: "let the pool have more processes: each serves one request at a time; as many " +
 				"as there is memory for",
 			Command: "pm.max_children = 64   # pm.status_path shows how many are active",
-		}},
+		}, bounds("session_start, which locks the session's file until the request ends " +
+			"(session_write_close earlier), flock, GET_LOCK, a semaphore (sem_acquire)")},
 		cores: []Action{{
 			Text:    "let the pool have more processes",
 			Command: "pm = static, pm.max_children = 16",
@@ -200,7 +215,8 @@ var languages = map[string]language{
 				"one or two a second: make them async, and until then start with more threads; " +
 				"look at MaxConnectionsPerServer and the connection string's Max Pool Size",
 			Command: "DOTNET_ThreadPool_MinThreads=64   # hexadecimal; dotnet-counters monitor -p PID",
-		}},
+		}, bounds("lock and Monitor, a SemaphoreSlim, a bounded Channel with few readers, a " +
+			"ConcurrencyLimiter, MaxDegreeOfParallelism, Kestrel's MaxConcurrentConnections")},
 		cores: []Action{{
 			Text:    "see which thread or lock all requests go through",
 			Command: "dotnet-trace collect -p PID   # and DOTNET_PROCESSOR_COUNT is not 1",
@@ -230,6 +246,11 @@ var languages = map[string]language{
 	},
 }
 
+// bounds names what bounds how many requests are inside, in the libraries of a language.
+func bounds(what string) Action {
+	return Action{Text: "look through the code for what lets few in at a time: " + what}
+}
+
 // nativeLanguage is what is advised where a program was compiled and its libraries are its own
 // choice, or nothing is known of it.
 var nativeLanguage = language{
@@ -237,7 +258,10 @@ var nativeLanguage = language{
 		Text: "look for the size of its pool of threads, workers or connections in its " +
 			"settings, and see where its threads stand",
 		Command: "gdb -p PID -batch -ex 'thread apply all bt 8'",
-	}},
+	}, bounds("a mutex that is held while something is waited for, a semaphore, a queue with few " +
+		"workers, libuv's four threads (UV_THREADPOOL_SIZE), tokio's Semaphore and blocking " +
+		"threads (max_blocking_threads), max_size of r2d2, deadpool and bb8, a curl_multi's max " +
+		"connections")},
 	cores: []Action{{
 		Text: "run more worker threads or processes: one for each processor; and see which of " +
 			"its threads has all the work",
@@ -314,12 +338,27 @@ func (e *Evidence) keepClients() []Action {
 	}
 	text := "keep connections open: no Connection: close in responses, an idle timeout above the " +
 		"clients' think time"
-	if e.Run.Manifest.Machine.TargetRuntime == measure.RuntimeGo {
-		text = "keep connections open: no SetKeepAlivesEnabled(false), no Connection: close, an " +
-			"http.Server.IdleTimeout above the clients' think time; answer before the body is " +
-			"read only when it is small"
+	if knobs := runtimesStay[e.Run.Manifest.Machine.TargetRuntime]; knobs != "" {
+		text += "; " + knobs
 	}
 	return []Action{{Text: text}}
+}
+
+// runtimesStay are the knobs of clients' connections, by runtime.
+var runtimesStay = map[string]string{
+	measure.RuntimeGo: "no SetKeepAlivesEnabled(false), an http.Server.IdleTimeout that is long " +
+		"enough; answer before the body is read only when it is small",
+	measure.RuntimeNode: "server.keepAliveTimeout is 5 s unless it is set, and " +
+		"server.maxRequestsPerSocket should be 0",
+	measure.RuntimeCPython: "http.server closes unless protocol_version is HTTP/1.1 and each " +
+		"response has a Content-Length",
+	measure.RuntimeJVM: "Tomcat's maxKeepAliveRequests is 100 unless it is set; the JDK's server " +
+		"keeps 200 idle ones (-Djdk.httpserver.maxIdleConnections), and closes where a body is " +
+		"not read",
+	measure.RuntimeRuby: "Puma's persistent_timeout, and no enable_keep_alives false",
+	measure.RuntimePHPFPM: "the web server in front keeps them; PHP's own server and an early " +
+		"exit with a body that was not read close",
+	measure.RuntimeDotNet: "Kestrel's Limits.KeepAliveTimeout is 130 s unless it is set",
 }
 
 // runtimesKeep are the knobs of connections that are kept, by runtime.
@@ -342,5 +381,26 @@ var runtimesKeep = map[string]Action{
 		Text: "one client for all requests; HttpURLConnection keeps five connections unless " +
 			"it is told otherwise",
 		Command: "java -Dhttp.maxConnections=256 …",
+	},
+	measure.RuntimeRuby: {
+		Text: "one client that keeps its connections for all requests of a process: " +
+			"Net::HTTP.start once, net-http-persistent, Faraday's adapter for it, " +
+			"HTTP.persistent, a Redis or database client that is made at the start",
+		Command: "Faraday.new(url) { |f| f.adapter :net_http_persistent, pool_size: 16 }",
+	},
+	measure.RuntimePHPFPM: {
+		Text: "PHP forgets its connections with each request: have them kept by the process " +
+			"(PDO::ATTR_PERSISTENT, \"p:\" before mysqli's host, pconnect of Redis, " +
+			"curl_share_init_persistent), or by a proxy beside it (PgBouncer, ProxySQL, Envoy)",
+		Command: "new PDO($dsn, $user, $password, [PDO::ATTR_PERSISTENT => true]);",
+	},
+	measure.RuntimeDotNet: {
+		Text: "one HttpClient for all requests, or IHttpClientFactory, and none in a using; " +
+			"database connections from the driver's pool (Pooling=true in the connection string)",
+		Command: "new SocketsHttpHandler { PooledConnectionLifetime = TimeSpan.FromMinutes(5) }",
+	},
+	measure.RuntimeC: {
+		Text: "one handle for all requests of a thread: libcurl keeps connections with its easy " +
+			"or multi handle (no CURLOPT_FORBID_REUSE), reqwest and hyper with their Client",
 	},
 }

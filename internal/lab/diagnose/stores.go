@@ -83,15 +83,134 @@ var stores = []store{
 		},
 		single: true,
 	},
+	{
+		processes: []string{"mongod", "mongos"},
+		port:      ":27017",
+		name:      "MongoDB",
+		busy: Action{
+			Text: "see which operations take the time, and whether they look at whole " +
+				"collections where an index would do (COLLSCAN)",
+			Command: `mongosh --eval 'db.currentOp({planSummary: "COLLSCAN"})'   # and: ` +
+				`db.COLLECTION.find(QUERY).explain("executionStats")`,
+		},
+		waits: Action{
+			Text: "see what waits there: a write that is acknowledged by a journal or by several " +
+				"members (w, j), a document that all write to, or a lock",
+			Command: `mongosh --eval 'db.currentOp({waitingForLock: true})'   # and: mongostat`,
+		},
+	},
+	{
+		processes: []string{"memcached"},
+		port:      ":11211",
+		name:      "memcached",
+		busy: Action{
+			Text: "it has few threads (-t), and large values or one key that all ask for keep " +
+				"them busy: ask for several keys at once, and keep the hottest in the service " +
+				"for a second",
+			Command: "echo stats | nc 127.0.0.1 11211; echo 'stats items' | nc 127.0.0.1 11211",
+		},
+		waits: Action{
+			Text:    "see whether it refuses or delays connections (listen_disabled_num, -c)",
+			Command: "echo stats | nc 127.0.0.1 11211 | grep -E 'conn|disabled'",
+		},
+	},
+	{
+		processes: []string{"elasticsearch", "opensearch"},
+		port:      ":9200",
+		name:      "Elasticsearch",
+		busy: Action{
+			Text: "see which searches take the time: wildcards in front, scripts, deep pages and " +
+				"aggregations over many values look at every document",
+			Command: `curl 'localhost:9200/_nodes/hot_threads'   # and "profile": true`,
+		},
+		waits: Action{
+			Text:    "see whether its pools of threads have queues",
+			Command: "curl 'localhost:9200/_cat/thread_pool?v&h=name,active,queue,rejected'",
+		},
+	},
+	{
+		processes: []string{"clickhouse"},
+		port:      ":8123",
+		name:      "ClickHouse",
+		busy: Action{
+			Text: "see which queries read the most, and whether they use the order of the table " +
+				"(ORDER BY, PREWHERE)",
+			Command: "clickhouse-client -q 'SELECT query, read_rows, query_duration_ms FROM " +
+				"system.query_log ORDER BY read_rows DESC LIMIT 5'",
+		},
+		waits: Action{
+			Text:    "see what runs, and bring many small inserts together in one",
+			Command: "clickhouse-client -q 'SELECT query, elapsed FROM system.processes'",
+		},
+	},
+	{
+		processes: []string{"pgbouncer"},
+		port:      ":6432",
+		name:      "PgBouncer",
+		busy: Action{
+			Text: "it has one thread: run several on one port (so_reuseport), and keep the " +
+				"connections to it, above all with TLS",
+			Command: "psql -p 6432 pgbouncer -c 'SHOW STATS'",
+		},
+		waits: Action{
+			Text: "see how many clients wait for a connection to the server (cl_waiting), and " +
+				"what its pool is (default_pool_size, 20)",
+			Command: "psql -p 6432 pgbouncer -c 'SHOW POOLS'",
+		},
+		single: true,
+	},
+	{
+		processes: []string{"beam.smp"},
+		port:      ":5672",
+		name:      "RabbitMQ",
+		busy: Action{
+			Text:    "a queue is one process of its own: share messages out over several queues",
+			Command: "rabbitmqctl list_queues name messages consumers",
+		},
+		waits: Action{
+			Text: "see whether it holds publishers back (memory and disk alarms, flow), and " +
+				"whether each message waits for a confirmation of its own",
+			Command: "rabbitmqctl list_connections name state; rabbitmq-diagnostics alarms",
+		},
+	},
+	{
+		processes: []string{"php-fpm"},
+		port:      ":9000",
+		name:      "PHP-FPM",
+		busy: Action{
+			Text:    "see which scripts take the time, and whether OPcache is on",
+			Command: "request_slowlog_timeout = 1s, slowlog = slow.log   # opcache.enable = 1",
+		},
+		waits: Action{
+			Text: "its pool serves pm.max_children requests at a time: see how many wait (listen " +
+				"queue), and what they do",
+			Command: "pm.max_children = 64   # pm.status_path",
+		},
+	},
+	{
+		processes: []string{"etcd"},
+		port:      ":2379",
+		name:      "etcd",
+		busy: Action{
+			Text:    "see which ranges are read, and ask for fewer keys, or watch them",
+			Command: "curl -s localhost:2379/metrics | grep -E 'range|slow'",
+		},
+		waits: Action{
+			Text:    "each write waits for the disks of most members: bring writes together",
+			Command: "curl -s localhost:2379/metrics | grep wal_fsync",
+		},
+	},
 }
 
-// store is which of the stores a dependency is, by the name of its process; nil where it is none.
+// store is which of the stores a dependency is, by the name of its process, or where that is only
+// what it runs on, by its port; nil where it is none.
 func (d dependency) store() *store {
 	for i := range stores {
-		if slices.ContainsFunc(stores[i].processes, func(p string) bool {
+		s := &stores[i]
+		if slices.ContainsFunc(s.processes, func(p string) bool {
 			return strings.HasPrefix(d.process, p)
-		}) {
-			return &stores[i]
+		}) || d.process == "java" && strings.HasSuffix(d.address, s.port) {
+			return s
 		}
 	}
 	return nil

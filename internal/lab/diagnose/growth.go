@@ -1,0 +1,107 @@
+package diagnose
+
+import (
+	"cmp"
+	"slices"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+)
+
+const (
+	// fewestSteps is in how many steps something has to be counted for its growth to be told from
+	// chance, and straight which part of its variance the number of requests explains at least: a
+	// pool that has grown once is a step, and a pool that follows the load goes up and down.
+	fewestSteps, straight = 5, .9
+	// fallen is the part of a rate that was served well at which the service fails later, when it
+	// has degraded.
+	fallen = .8
+	// answered is the part of the requests that end well at least while a service keeps up.
+	answered = .97
+)
+
+// climb is by how much values that are taken at one pace grow from the first to the last, by the
+// straight line that fits them best: the last of them alone may be one tooth of a saw.
+func climb(values []float64) float64 {
+	at := make([]float64, len(values))
+	for i := range at {
+		at[i] = float64(i)
+	}
+	slope, _ := fitted(at, values)
+	return slope * float64(len(values)-1)
+}
+
+// fitted is the slope of the straight line that fits points best, and which part of the variance of
+// y it explains.
+func fitted(x, y []float64) (slope, explained float64) {
+	n := float64(len(x))
+	if n < 2 {
+		return 0, 0
+	}
+	meanX, meanY := 0.0, 0.0
+	for i := range x {
+		meanX, meanY = meanX+x[i]/n, meanY+y[i]/n
+	}
+	xx, xy, yy := 0.0, 0.0, 0.0
+	for i := range x {
+		dx, dy := x[i]-meanX, y[i]-meanY
+		xx, xy, yy = xx+dx*dx, xy+dx*dy, yy+dy*dy
+	}
+	if xx == 0 || yy == 0 {
+		return 0, 0
+	}
+	return xy / xx, xy * xy / (xx * yy)
+}
+
+// growsWithRequests says that a gauge follows the number of requests that have been served,
+// whatever the load was. Connections of clients have a descriptor each, and in some servers a
+// thread.
+func (e *Evidence) growsWithRequests(name string) bool {
+	var served, all, without []float64
+	sum := 0.0
+	for i := range e.Run.Steps {
+		m := &Moment{Step: &e.Run.Steps[i], near: true}
+		ended := float64(m.Step.Totals.Ended.Total())
+		if m.Step.Plan.Number >= e.Before.Step.Plan.Number && m.Has(name) {
+			clients := cmp.Or(m.Mean(measure.ListenerEstablished), float64(m.Step.Plan.Connections))
+			served, all = append(served, sum+ended/2), append(all, m.Mean(name))
+			without = append(without, m.Mean(name)-clients)
+		}
+		sum += ended
+	}
+	if len(served) < fewestSteps {
+		return false
+	}
+	up := func(y []float64) bool {
+		slope, explained := fitted(served, y)
+		return slope > 0 && explained >= straight
+	}
+	return up(all) || name != measure.TargetOutgoingEstablished && up(without)
+}
+
+// degraded is the highest rate that was served well before the service failed at far lower ones,
+// the line among them; 0 where that is not so.
+func (e *Evidence) degraded() float64 {
+	if e.Run.Result == nil || !e.Run.Result.Line.Found {
+		return 0
+	}
+	all := slices.Clone(e.Run.Result.Judgements)
+	slices.SortStableFunc(all, func(a, b record.Judgement) int {
+		return cmp.Compare(a.Step, b.Step)
+	})
+	passed, failed := 0.0, 0
+	for _, j := range all {
+		// A short step leaves the objectives open, and shows that all was answered.
+		open := j.Verdict == record.Undecided && j.Goodput.Estimate >= answered*j.Rate
+		switch {
+		case j.Verdict == record.Pass || open:
+			passed = max(passed, j.Rate)
+		case j.Verdict == record.Fail && j.Rate < fallen*passed:
+			failed++
+		}
+	}
+	if failed < 2 || e.Line >= fallen*passed {
+		return 0
+	}
+	return passed
+}

@@ -1,0 +1,77 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+
+	"plimsoll/internal/lab/record"
+)
+
+func TestAFewConnectionsThatGrowWithTheRequestsAreALeak(t *testing.T) {
+	few := []string{
+		"all target.memory.rss_bytes = 50000000", "before target.outgoing.established = 10",
+		"half target.outgoing.established = 25 to 40", "at-line target.outgoing.established = 40 to 70",
+		"over target.outgoing.established = 70 to 110",
+	}
+	f := diagnosed(t, append(few, "after target.outgoing.established = 110 to 122")...).found("leak")
+	if f == nil || !f.says("122 after the survey where there were 10") || f.Rank != Risk {
+		t.Errorf("found %+v", f)
+	}
+	// A pool that has grown with the load, and stays as large.
+	d := diagnosed(t, "all target.memory.rss_bytes = 50000000",
+		"before target.outgoing.established = 10", "half target.outgoing.established = 12",
+		"at-line target.outgoing.established = 60", "over target.outgoing.established = 120",
+		"after target.outgoing.established = 60 to 75")
+	if d.found("leak") != nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
+// leaking is a service whose memory grows with each request.
+var leaking = []string{
+	"before target.memory.rss_bytes = 100000000 to 110000000",
+	"half target.memory.rss_bytes = 110000000 to 130000000",
+	"at-line target.memory.rss_bytes = 130000000 to 170000000",
+	"over target.memory.rss_bytes = 170000000 to 230000000",
+	"after target.memory.rss_bytes = 230000000 to 240000000",
+}
+
+func TestALeakSetsTheLineWhereWhatWasServedBeforeFailsLater(t *testing.T) {
+	run := newFixture(t, append(strings.Split(base, "\n"), leaking...)...).open(t)
+	if f := Run(run).found("leak"); f == nil || f.Rank != Risk {
+		t.Fatalf("while the line holds: %+v", f)
+	}
+	run.Result.Line.Interval.Estimate = 400
+	for i := range run.Result.Judgements {
+		j := &run.Result.Judgements[i]
+		switch j.Rate {
+		case 1000:
+			j.Step = 0
+			j.Verdict = record.Undecided
+			j.Goodput.Estimate = 990
+		case 400:
+			j.Verdict = record.Fail
+		}
+	}
+	d := Run(run)
+	if f := d.found("leak"); f == nil || f.Rank != Binding || !f.says("the line has fallen to 400") ||
+		d.First.What != "leak" {
+		t.Errorf("found %+v, and the bottleneck is %+v", f, d.First)
+	}
+}
+
+func TestMemoryThatComesAndGoesIsJudgedByWhereItIsOnItsWay(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		least  float64
+		most   float64
+	}{
+		{[]float64{10, 14, 12, 16, 14, 18, 16, 20, 12}, 4, 8},
+		{[]float64{10, 14, 10, 14, 10, 14, 10, 14, 10}, -.1, .1},
+		{[]float64{10}, 0, 0},
+	} {
+		if got := climb(c.values); got < c.least || got > c.most {
+			t.Errorf("%v climb by %v, want %v to %v", c.values, got, c.least, c.most)
+		}
+	}
+}

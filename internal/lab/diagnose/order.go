@@ -1,0 +1,86 @@
+package diagnose
+
+import (
+	"slices"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// cause is a rule whose finding makes those of others: where both are there it stands before them,
+// whatever it would do alone.
+type cause struct {
+	rule  string
+	makes []string // rules
+	// when says whether it does so in this run; nil is always.
+	when func(e *Evidence) bool
+}
+
+// causes in the order in which they are looked at.
+var causes = []cause{
+	{
+		rule:  "leak",
+		makes: []string{"descriptors-near-limit", "ports-exhausted", "accept-queue-overflow"},
+		when: func(e *Evidence) bool {
+			g := e.growth()
+			return g != nil && g.what != "memory" && g.what != "goroutines"
+		},
+	},
+	{
+		rule:  "leak",
+		makes: []string{"swapping", "major-faults", "gc-heavy", "gc-pauses"},
+		when: func(e *Evidence) bool {
+			g := e.growth()
+			return g != nil && (g.what == "memory" || g.what == "goroutines")
+		},
+	},
+	// Who has no descriptor left, or no processor time, accepts nobody.
+	{rule: "descriptors-near-limit", makes: []string{"accept-queue-overflow", "backlog-small"}},
+	{
+		rule:  "single-threaded",
+		makes: []string{"accept-queue-overflow", "backlog-small"},
+		when: func(e *Evidence) bool {
+			return e.AtLine.Last(measure.ListenerQueueLimit) >= fairBacklog
+		},
+	},
+	{
+		rule:  "client-connections-closed",
+		makes: []string{"accept-queue-overflow", "backlog-small", "time-wait-high"},
+		when: func(e *Evidence) bool {
+			return e.AtLine.Last(measure.ListenerQueueLimit) >= fairBacklog
+		},
+	},
+	{rule: "upstream-connections-not-reused", makes: []string{"time-wait-high"}},
+}
+
+// fairBacklog is how long an accept queue is at least when it is not too short by itself.
+const fairBacklog = 64
+
+// causesFirst puts findings before those that they make. A cause does to the line what its
+// consequence does: it takes its rank, where that is a higher one, and its gain with it.
+func (e *Evidence) causesFirst(findings []Finding) {
+	at := func(rule string) int {
+		return slices.IndexFunc(findings, func(f Finding) bool { return f.Rule == rule })
+	}
+	for _, c := range causes {
+		from := at(c.rule)
+		if from < 0 || c.when != nil && !c.when(e) {
+			continue
+		}
+		to := from
+		for _, rule := range c.makes {
+			if i := at(rule); i >= 0 {
+				to = min(to, i)
+			}
+		}
+		if to == from {
+			continue
+		}
+		f := findings[from]
+		if made := &findings[to]; made.Rank < f.Rank {
+			f.Rank, f.Gain, f.whatever = made.Rank, made.Gain, f.whatever || made.whatever
+			f.Gain.Why = "what it makes, " + made.Rule + ", is gone with it: " + made.Gain.Why
+		}
+		copy(findings[to+1:from+1], findings[to:from])
+		findings[to] = f
+	}
+}

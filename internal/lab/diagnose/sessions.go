@@ -1,0 +1,147 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// sessions are the connections to one database, by what its processes say that they do for them.
+type sessions struct {
+	who string // "postgres at 127.0.0.1:5432"
+	// all of them on average, those that wait for a lock, those whose transaction is open while
+	// nothing is asked, and those without one.
+	all, waiting, open, idle float64
+	half                     float64 // that waited for a lock at half of the line
+}
+
+// sessions counts them at the line or beyond it, wherever more of them wait or are held open; nil
+// where none are known.
+func (e *Evidence) sessions() (most *sessions) {
+	for _, m := range []*Moment{e.AtLine, e.Over} {
+		by := map[string]*sessions{}
+		for name := range m.last() {
+			rest, is := strings.CutPrefix(name, measure.Doing)
+			words := strings.SplitN(rest, "/", 3)
+			if !is || len(words) != 3 {
+				continue
+			}
+			s := by[words[0]]
+			if s == nil {
+				s = &sessions{who: words[1] + " at " + words[0]}
+				by[words[0]] = s
+			}
+			n := m.Mean(name)
+			s.all += n
+			switch {
+			case strings.HasSuffix(words[2], " waiting"):
+				s.waiting += n
+				s.half += e.Half.Mean(name)
+			case strings.HasPrefix(words[2], "idle in transaction"):
+				s.open += n
+			case words[2] == "idle":
+				s.idle += n
+			}
+		}
+		for _, s := range by {
+			more := most == nil || s.waiting+s.open > most.waiting+most.open
+			if more || s.waiting+s.open == most.waiting+most.open && s.who < most.who {
+				most = s
+			}
+		}
+	}
+	return most
+}
+
+const (
+	// mostlyLocked is the part of the sessions in use that wait for a lock when that is what
+	// requests wait for: of those in use one at least holds it.
+	mostlyLocked = .4
+	// mostlyOpen is the part of all sessions whose transaction is open while nothing is asked, when
+	// that is what holds them.
+	mostlyOpen = .5
+)
+
+// rowsLocked are the sessions of a database most of which wait for a lock that another one holds,
+// the more of them the more is asked; nil where that is not so.
+func (e *Evidence) rowsLocked() *sessions {
+	s := e.sessions()
+	if s == nil || !e.found() || !e.queues() || s.waiting < fewestStanding ||
+		s.waiting < mostlyLocked*(s.all-s.idle) || s.waiting < takesLonger*s.half {
+		return nil
+	}
+	return s
+}
+
+// lockedRows is the finding that requests wait for a lock within a database.
+func (e *Evidence) lockedRows(s *sessions) *Finding {
+	f := &Finding{
+		Claim: fmt.Sprintf("Requests wait for a lock within a database: %s of the %s sessions "+
+			"of %s that are in use wait for what a transaction of another one has locked",
+			number(s.waiting), number(s.all-s.idle), s.who),
+		Rank:       Binding,
+		Confidence: .85,
+		Evidence: append([]Fact{{
+			What:  "sessions that wait for a lock, at half of the line and at the most",
+			Value: number(s.half) + ", " + number(s.waiting),
+		}, {
+			What: "time of a request, at half of the line, at it and beyond",
+			Value: span(e.Half.Service()) + ", " + span(e.AtLine.Service()) + ", " +
+				span(e.Over.Service()),
+		}}, s.facts()...),
+		Advice: []Action{{
+			Text: "find the row, table or advisory lock that all requests need (a counter, a " +
+				"balance, a SELECT … FOR UPDATE, LOCK TABLE): lock it last and for less, share " +
+				"it out over several rows, or add up elsewhere",
+		}},
+		Gain: e.gain(cure{}),
+	}
+	if s.open >= fewestStanding {
+		f.Claim += ", and does nothing meanwhile (idle in transaction)"
+	}
+	f.Advice = append(f.Advice, e.dependencyAdvice()...)
+	return f
+}
+
+// facts are what the sessions do.
+func (s *sessions) facts() []Fact {
+	return []Fact{{
+		What: "sessions of " + s.who + "; those in a transaction that ask nothing (idle in " +
+			"transaction), and those without one (idle)",
+		Value: number(s.all) + "; " + number(s.open) + ", " + number(s.idle),
+	}}
+}
+
+// heldOpen adds to a finding about places that most sessions of a database are held by transactions
+// during which nothing is asked of it.
+func (e *Evidence) heldOpen(f *Finding) {
+	s := e.sessions()
+	if s == nil || s.open < 1 || s.open < mostlyOpen*s.all {
+		return
+	}
+	f.Claim += fmt.Sprintf("; %s of %s sessions of %s are held by a transaction while the "+
+		"service does "+
+		"something else (idle in transaction)", number(s.open), number(s.all), s.who)
+	f.Evidence = append(f.Evidence, s.facts()...)
+	f.Advice = append([]Action{{
+		Text: "ask others, sleep and compute before a transaction begins or after it has ended, " +
+			"so that its connection is free for others meanwhile",
+	}}, f.Advice...)
+}
+
+// heldLonger says that each request holds its connection to the database for longer when more is
+// asked: then more connections would wait there too. Only a pool's own figures show it.
+func (e *Evidence) heldLonger() bool {
+	hold := func(m *Moment) float64 { return m.PerRequestNow(measure.DBInUse) }
+	return e.Half.Mean(measure.DBInUse) >= leastInUse && hold(e.AtLine) >= slower*hold(e.Half)
+}
+
+const (
+	// slower is by how much longer what is asked takes beyond the line when it is the limit itself,
+	// and not a bound on how many ask.
+	slower = 2
+	// leastInUse is how many connections are in use on average at least, for the time that each is
+	// held to be known.
+	leastInUse = .1
+)

@@ -1,0 +1,56 @@
+package diagnose
+
+import "testing"
+
+const doing = "behind.doing.127.0.0.1:5432/postgres/"
+
+func TestALockOnARowIsSeenByWhatTheSessionsSay(t *testing.T) {
+	lines := append(idleService, "at-line service 20ms", "over goodput 1010",
+		"all target.outgoing.established = 10", "all target.outgoing.to.127.0.0.1:5432 = 10",
+		"all "+doing+"idle = 4", "all "+doing+"UPDATE waiting = 0",
+		"at-line "+doing+"UPDATE waiting = 5", "over "+doing+"UPDATE waiting = 8",
+		"over "+doing+"idle in transaction = 1")
+	d := diagnosed(t, lines...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "slow-dependency" ||
+		!d.Findings[0].says("sessions of postgres at 127.0.0.1:5432 that are in use wait") ||
+		!d.Findings[0].says("does nothing meanwhile") || !d.Findings[0].says("FOR UPDATE") {
+		t.Errorf("found %+v", d.Findings)
+	}
+	// Now and then one waits for another.
+	d = diagnosed(t, append(lines, "at-line "+doing+"UPDATE waiting = .2",
+		"over "+doing+"UPDATE waiting = .3", "at-line "+doing+"SELECT = 3",
+		"over "+doing+"SELECT = 6")...)
+	if f := d.found("slow-dependency"); f != nil && f.says("lock within a database") {
+		t.Errorf("found %+v", f)
+	}
+}
+
+func TestTransactionsThatHoldTheConnectionsOfAPoolAreTold(t *testing.T) {
+	lines := append(stuck, "all target.outgoing.established = 5",
+		"all target.outgoing.to.127.0.0.1:5432 = 5", "all "+doing+"idle in transaction = 4",
+		"all "+doing+"idle = 1")
+	f := diagnosed(t, lines...).found("concurrency-limited")
+	if f == nil || !f.says("idle in transaction") || !f.says("before a transaction begins") {
+		t.Errorf("found %+v", f)
+	}
+	f = diagnosed(t, append(lines, "all "+doing+"idle in transaction = 1", "all "+doing+"SELECT = 4",
+		"all "+doing+"idle = 0")...).found("concurrency-limited")
+	if f == nil || f.says("idle in transaction") {
+		t.Errorf("found %+v", f)
+	}
+}
+
+func TestConnectionsThatAreHeldForLongerWithMoreLoadAreNotTooFew(t *testing.T) {
+	lines := append(idleService, "at-line service 40ms", "over goodput 1010", "all db.max_open = 10",
+		"all db.wait_seconds += 0", "at-line db.wait_seconds += 20", "half db.in_use = 1.5",
+		"at-line db.in_use = 3", "at-line db.in_use = 9.5", "over db.in_use = 10")
+	d := diagnosed(t, lines...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "slow-dependency" {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+	// Each is held for as long as before: there are too few.
+	d = diagnosed(t, append(lines, "half db.in_use = 4.7")...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "database-pool-small" {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+}
