@@ -109,12 +109,16 @@ var wasteIndex = func() (x index) {
 // stacks are looked at in which the service's code is; an interpreter's have none where only its
 // own functions were seen.
 func wasteOf(stack []profile.Frame) *waste {
-	if class := classOf(stack); class != classOwn && (class != classRuntime || inGo(stack)) {
+	class := classOf(stack)
+	if class != classOwn && (class != classRuntime || inGo(stack)) {
 		return nil
 	}
 	seen := wasteIndex.among(stack)
 	for i := range wastes {
 		w := &wastes[i]
+		if w.asked && class != classOwn {
+			continue
+		}
 		if seen&(1<<i) != 0 || len(stack) > 0 && slices.Contains(w.searches,
 			plainName(stack[0].Function)) || w.is != nil && w.is(stack) {
 			return w

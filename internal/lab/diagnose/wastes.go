@@ -17,6 +17,9 @@ type waste struct {
 	// common says that honest work has some of it too: it takes more of it, for one function, to be
 	// a waste.
 	common bool
+	// asked says that it counts only where the service's own code is seen to have it done: servers
+	// and interpreters do it for work of theirs.
+	asked bool
 	// instead is what to do, where there is more to say than for any waste.
 	instead string
 }
@@ -405,6 +408,7 @@ var wastes = []waste{
 		},
 		begins: []string{"vfs_read", "vfs_write", "ksys_pread64", "ext4_file_write_iter"},
 		common: true,
+		asked:  true,
 		instead: "read and write through a buffer (bufio, BufferedInputStream, setvbuf), or the " +
 			"whole file at once",
 	},
@@ -529,6 +533,7 @@ var wastes = []waste{
 			"strcasestr", "memmem", "wcslen", "strpbrk", "strspn", "strcspn",
 		},
 		common: true,
+		asked:  true,
 		instead: "keep the length of a text, or where it was read to, and go on from there: " +
 			"strtoul and strtod in the place of sscanf, stpcpy or a pointer to the end in the " +
 			"place of strcat, and no strlen in the condition of a loop",
@@ -546,6 +551,7 @@ var wastes = []waste{
 		},
 		searches: []string{"memset", "bzero"},
 		common:   true,
+		asked:    true,
 		instead: "keep large buffers and use them again (a pool, one for each worker), and make " +
 			"them no larger than what they hold; in C let malloc keep what is freed " +
 			"(M_MMAP_THRESHOLD, M_TRIM_THRESHOLD)",
@@ -555,6 +561,7 @@ var wastes = []waste{
 		searches: []string{"memcpy", "memmove", "mempcpy", "runtime.memmove", "realloc"},
 		begins:   []string{"copy_page", "__x64_sys_mremap"},
 		common:   true,
+		asked:    true,
 		instead: "let what grows double its room; pass references and not copies; and put in and " +
 			"take out at the end of a list, not at its beginning",
 	},
@@ -566,6 +573,7 @@ var wastes = []waste{
 		},
 		searches: []string{"malloc", "free", "cfree", "calloc"},
 		common:   true,
+		asked:    true,
 		instead:  "allocate once for a request (an arena), or keep what is freed in a list",
 	},
 }
