@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -24,28 +25,20 @@ const (
 // A class is known by a function that is in its stacks. The first that fits has the stack: a log
 // line that encodes JSON by reflection is logging. A name that ends in a dot or a slash is a
 // package, or the packages below it. begins is how names of functions begin, and files are the last
-// two parts of the path of a library's file, for languages in which a function's name alone says little.
+// two parts of the path of a library's file, for languages in which a function's name alone says
+// little.
 type class struct {
 	name                     string
 	functions, begins, files []string
 }
 
-// in says that a function of the class is in a stack.
-func (c *class) in(stack []profile.Frame) bool {
-	return slices.ContainsFunc(stack, func(f profile.Frame) bool {
-		return isOneOf(f, c.functions, c.begins, c.files)
-	})
-}
-
-// isOneOf says that a frame is known by its function, as fits has it, by how its function's name
-// begins, or by the last two parts of its file's path.
-func isOneOf(f profile.Frame, functions, begins, files []string) bool {
-	is := func(n string) bool { return fits(f.Function, n) }
-	starts := func(n string) bool { return strings.HasPrefix(f.Function, n) }
-	stands := func(n string) bool { return strings.HasSuffix("/"+f.File, "/"+n) }
-	return slices.ContainsFunc(functions, is) || slices.ContainsFunc(begins, starts) ||
-		slices.ContainsFunc(files, stands)
-}
+// classIndex knows frames by the classes.
+var classIndex = func() (x index) {
+	for i, c := range classes {
+		x.add(i, c.functions, c.begins, c.files)
+	}
+	return x
+}()
 
 var classes = []class{
 	{
@@ -61,17 +54,30 @@ var classes = []class{
 		functions: []string{
 			"log.", "log/slog.", "log/slog/internal/", "go.uber.org/zap.", "go.uber.org/zap/",
 			"github.com/sirupsen/logrus.", "github.com/rs/zerolog.", "github.com/rs/zerolog/",
-			"github.com/go-kit/log.", "k8s.io/klog/",
+			"github.com/go-kit/log.", "github.com/go-kit/kit/log.", "k8s.io/klog/",
+			"github.com/golang/glog.", "github.com/go-logr/", "github.com/apex/log.",
+			"github.com/hashicorp/go-hclog.", "github.com/inconshreveable/log15.",
+			"github.com/charmbracelet/log.", "github.com/phuslu/log.", "fmt.Println", "fmt.Printf",
+			"fmt.Print", "log/syslog.", "java.io.PrintStream.", "org.tinylog.",
+			"com.google.common.flogger.", "org.apache.juli.", "System.Console.", "log4net.",
 			"java.util.logging.", "org.slf4j.", "ch.qos.logback.", "org.apache.logging.log4j.",
 			"org.apache.log4j.", "org.apache.commons.logging.", "org.jboss.logmanager.",
 			"java.lang.System$Logger.", "Microsoft.Extensions.Logging.", "Serilog.", "NLog.",
 		},
 		files: []string{
-			"logging/__init__.py", "logging/handlers.py", "loguru/_logger.py",
-			"loguru/_handler.py", "structlog/_base.py", "structlog/_native.py",
-			"structlog/processors.py", "winston/logger.js", "logform/combine.js",
-			"logform/json.js", "pino/pino.js", "lib/bunyan.js", "console/constructor",
-			"console/constructor.js", "logger/formatter.rb", "logger/log_device.rb",
+			"logging/__init__.py", "logging/handlers.py", "logging/config.py", "loguru/_logger.py",
+			"loguru/_better_exceptions.py", "loguru/_file_sink.py", "structlog/dev.py",
+			"structlog/stdlib.py", "logbook/base.py", "rich/logging.py",
+			"pythonjsonlogger/jsonlogger.py", "loguru/_handler.py", "structlog/_base.py",
+			"structlog/_native.py", "structlog/processors.py", "winston/logger.js",
+			"logform/combine.js", "logform/json.js", "pino/pino.js", "lib/bunyan.js",
+			"console/constructor", "console/constructor.js", "logger/formatter.rb",
+			"logger/log_device.rb", "lib/logger.rb", "lib/log4js.js", "Monolog/Logger.php",
+		},
+		begins: []string{
+			"spdlog::", "fmtlog::", "google::LogMessage", "log4cxx::", "log4cplus::", "g_log",
+			"boost::log::", "tracing_subscriber::", "env_logger::", "vsyslog", "__vsyslog",
+			"syslog",
 		},
 	},
 	{
@@ -79,7 +85,11 @@ var classes = []class{
 		functions: []string{
 			"crypto/tls.(*Conn).HandshakeContext", "crypto/tls.(*Conn).handshakeContext",
 			"crypto/tls.(*Conn).Handshake", "crypto/tls.(*Conn).clientHandshake",
-			"crypto/tls.(*Conn).serverHandshake",
+			"crypto/tls.(*Conn).serverHandshake", "sun.security.ssl.HandshakeContext.",
+			"sun.security.ssl.SSLHandshake.", "sun.security.ssl.SSLEngineImpl$DelegatedTask.",
+			"sun.security.ssl.SSLSocketImpl.startHandshake",
+			"io.netty.internal.tcnative.SSL.doHandshake",
+			"System.Net.Security.SslStream.ForceAuthenticationAsync",
 		},
 	},
 	{
@@ -87,17 +97,38 @@ var classes = []class{
 		functions: []string{
 			"encoding/json.", "encoding/json/", "github.com/json-iterator/go.",
 			"github.com/goccy/go-json.", "github.com/goccy/go-json/", "github.com/bytedance/sonic.",
+			"github.com/bytedance/sonic/", "github.com/mailru/easyjson.",
+			"github.com/mailru/easyjson/", "github.com/valyala/fastjson.",
+			"github.com/tidwall/gjson.", "github.com/tidwall/sjson.",
+			"github.com/buger/jsonparser.", "github.com/segmentio/encoding/json.",
+			"github.com/go-json-experiment/json.", "github.com/go-json-experiment/json/",
+			"github.com/Jeffail/gabs/", "google.golang.org/protobuf/encoding/protojson.",
+			"com.fasterxml.jackson.databind.ObjectMapper.readValue",
+			"com.fasterxml.jackson.databind.ObjectMapper.writeValue",
+			"com.fasterxml.jackson.databind.ObjectMapper.writeValueAsString",
+			"com.fasterxml.jackson.databind.ObjectMapper.writeValueAsBytes",
+			"com.fasterxml.jackson.databind.ObjectWriter.",
+			"com.fasterxml.jackson.databind.ObjectReader.", "com.fasterxml.jackson.databind.node.",
+			"com.google.gson.Gson.toJson", "com.google.gson.Gson.fromJson", "com.squareup.moshi.",
+			"org.eclipse.yasson.", "javax.json.", "org.glassfish.json.", "net.minidev.json.",
+			"com.jsoniter.", "com.alibaba.fastjson2.", "com.jayway.jsonpath.",
 			"com.fasterxml.jackson.core.", "com.fasterxml.jackson.databind.ser.",
 			"com.fasterxml.jackson.databind.deser.", "com.google.gson.stream.",
 			"com.google.gson.internal.", "org.json.", "jakarta.json.", "com.alibaba.fastjson.",
 			"System.Text.Json.", "Newtonsoft.Json.",
 		},
 		begins: []string{
-			"v8::internal::Json", "Builtins_Json", "generate_json", "JSON_parse_",
+			"v8::internal::Json", "Builtins_Json", "generate_json", "JSON_parse_", "cParser_",
+			"cState_", "oj_", "php_json_", "encoder_listencode_", "_parse_object_unicode", "cJSON_",
+			"json_object_", "json_loads", "json_dumps", "json_tokener_", "yyjson_", "rapidjson::",
+			"nlohmann::", "simdjson::", "serde_json::", "Json::",
 		},
 		files: []string{
 			"json/encoder.py", "json/decoder.py", "json/scanner.py", "json/__init__.py",
-			"simplejson/encoder.py", "simplejson/decoder.py",
+			"simplejson/encoder.py", "simplejson/decoder.py", "json/common.rb",
+			"json/generic_object.rb", "json/pure/parser.rb", "multi_json/adapter.rb",
+			"encoding/json.rb", "fast-json-stringify/index.js", "msgspec/json.py",
+			"rapidjson/__init__.py",
 		},
 	},
 	{
@@ -108,6 +139,18 @@ var classes = []class{
 			"internal/poll.(*FD).Close",
 			"internal/poll.(*FD).decref", "net.(*netFD).connect", "net.(*TCPListener).Accept",
 		},
+	},
+	{
+		name: classFiles,
+		functions: []string{
+			"os.ReadFile", "os.Open", "os.OpenFile", "os.Create", "os.Stat", "os.Lstat",
+			"os.ReadDir", "os.(*File).ReadDir", "os.(*File).Readdir", "os.(*File).Readdirnames",
+			"os.(*File).Close", "os.WriteFile", "os.Remove", "os.CreateTemp", "os.MkdirTemp",
+			"path/filepath.EvalSymlinks", "path/filepath.Glob", "sun.nio.fs.",
+			"java.io.UnixFileSystem.", "java.io.FileInputStream.open",
+			"java.io.FileInputStream.open0", "java.io.File.exists",
+		},
+		files: []string{"node:fs", "glob.py", "linecache.py"},
 	},
 }
 
@@ -125,6 +168,33 @@ const spareTime = "runtime.gcDrainMarkWorkerIdle"
 var reflects = []string{
 	"fmt.", "text/template", "html/template", "database/sql.", "encoding/",
 	"google.golang.org/protobuf/",
+}
+
+// reflectors are what reflection is done by in other languages.
+var reflectors = func() (x index) {
+	x.add(0, []string{
+		"java.lang.reflect.", "jdk.internal.reflect.", "sun.reflect.", "java.beans.",
+		"java.lang.Class.getMethod", "java.lang.Class.getMethods",
+		"java.lang.Class.getDeclaredMethods", "java.lang.Class.getDeclaredMethod",
+		"java.lang.Class.getField", "java.lang.Class.getFields", "java.lang.Class.getDeclaredField",
+		"java.lang.Class.getDeclaredFields", "java.lang.Class.getMethod0",
+		"java.lang.Class.privateGetDeclaredMethods", "java.lang.Class.privateGetDeclaredFields",
+		"java.lang.Class.getConstructor", "java.lang.Class.forName", "java.lang.Class.forName0",
+		"sun.reflect.annotation.", "org.apache.commons.beanutils.",
+		"org.springframework.beans.BeanUtils.", "org.springframework.util.ReflectionUtils.",
+		"System.Reflection.", "System.RuntimeType.", "System.RuntimeMethodHandle.",
+		"System.Activator.", "System.ComponentModel.",
+	}, nil, []string{"inspect.py", "typing.py"})
+	return x
+}()
+
+// reflectsFor says that the service's code had something done by reflection: below the first of its
+// functions, since frameworks call them by reflection too.
+func reflectsFor(stack []profile.Frame) bool {
+	i := slices.IndexFunc(stack, func(f profile.Frame) bool {
+		return profile.User(f) && reflectors.of(f) == 0
+	})
+	return i > 0 && reflectors.among(stack[:i]) != 0
 }
 
 func fits(function, name string) bool {
@@ -146,10 +216,8 @@ func classOf(stack []profile.Frame) string {
 	if in(spareTime) {
 		return classRuntime
 	}
-	for i := range classes {
-		if classes[i].in(stack) {
-			return classes[i].name
-		}
+	if seen := classIndex.among(stack); seen != 0 {
+		return classes[bits.TrailingZeros64(seen)].name
 	}
 	if class := otherClass(stack); class != "" {
 		return class
@@ -158,6 +226,8 @@ func classOf(stack []profile.Frame) string {
 	switch {
 	case in(transfers...):
 		return classHTTP // whichever code asked for it: reading and writing are the work of a server
+	case own && !inGo(stack) && reflectsFor(stack):
+		return classReflection
 	case own && in("reflect.") && !slices.ContainsFunc(stack, func(f profile.Frame) bool {
 		return slices.ContainsFunc(reflects, func(p string) bool {
 			return strings.HasPrefix(f.Function, p)

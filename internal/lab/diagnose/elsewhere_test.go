@@ -48,7 +48,8 @@ func TestThreadsThatShareAnInterpreterAreOneProcessorWellAboveTheLine(t *testing
 		"all host.cpu.busy_seconds += .4", "at-line host.cpu.busy_seconds += .9",
 		"over host.cpu.busy_seconds += 1.2", "all service 1600us", "half target.cpu.seconds += .4",
 		"all target.cpu.seconds += .4", "at-line target.cpu.seconds += .75",
-		"over target.cpu.seconds += 1.08", "at-line service 5ms", "over service 120ms", "over goodput 1010",
+		"over target.cpu.seconds += 1.08", "at-line service 5ms", "over service 120ms",
+		"over goodput 1010",
 	}
 	if d := ofRuntime(t, measure.RuntimeCPython, "", lines...); d.found("single-threaded") == nil {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
@@ -137,22 +138,81 @@ func TestAHeapThatMayGrowIsNotALeakUntilItIsFull(t *testing.T) {
 }
 
 func TestWasteIsKnownInOtherLanguagesLibraries(t *testing.T) {
-	for name, stack := range map[string]string{
-		"java":   "java.util.regex.Pattern.compile < shop.Names.clean < shop.Main.handle",
-		"mapper": "com.fasterxml.jackson.databind.ObjectMapper.<init> < shop.Names.clean < shop.Main.handle",
+	for _, c := range []struct{ runtime, stack, says string }{
+		{measure.RuntimeJVM, "java.util.regex.Pattern.compile < shop.Names.clean", "compiled"},
+		{
+			measure.RuntimeJVM,
+
+			"com.fasterxml.jackson.databind.ObjectMapper.<init> < shop.Names.clean",
+			"mappers",
+		},
+		{measure.RuntimeJVM, "java.util.LinkedList.node < shop.Main.handle", "lists"},
+		{measure.RuntimeJVM, "java.util.HashMap$TreeNode.find < shop.Main.handle", "hashes"},
+		{measure.RuntimeCPython, "deepcopy@python3.11/copy.py < page@shop/app.py", "deep copies"},
+		{measure.RuntimeCPython, "scan@yaml/scanner.py < page@shop/app.py", "YAML"},
+		{measure.RuntimeNode, "v8::internal::JSDateTimeFormat::New < page@shop/main.js", "Intl"},
+		{measure.RuntimeNode, "v8::internal::Builtin_ArrayShift < page@shop/main.js", "lists"},
+		{measure.RuntimeNode, "Builtins_CloneObjectIC_Slow < page@shop/main.js", "spread"},
+		{measure.RuntimeNode, "v8::internal::Compiler::GetFunctionFromEval < page@shop/main.js", "eval"},
+		{measure.RuntimeC, "__memset_avx2_unaligned_erms < shop.page", "cleared"},
+		{measure.RuntimeC, "void std::__detail::_Compiler::_M_atom < page", "compiled"},
+		{measure.RuntimeC, "sched_yield < page", "spinning"},
 	} {
 		lines := []string{
-			fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .57*4e9, stack),
+			fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .57*4e9, c.stack),
 			fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .43*4e9, "shop.Main.handle"),
 		}
-		f := ofRuntime(t, measure.RuntimeJVM, "", lines...).found("cpu-hot-function")
-		if f == nil || !strings.Contains(f.Claim, "each time") {
-			t.Errorf("%s: %+v", name, f)
+		f := ofRuntime(t, c.runtime, "", lines...).found("cpu-hot-function")
+		if f == nil || !strings.Contains(f.Claim, c.says) {
+			t.Errorf("%s: %+v", c.stack, f)
 		}
 	}
 }
 
-func TestLogsAndJSONAreKnownInOtherLanguages(t *testing.T) {
+// A library's work is shared out among many functions of it, and none of them has much.
+func TestWasteIsItsCallersHoweverManyFunctionsOfALibraryDoIt(t *testing.T) {
+	lines := []string{"at-line profile cpu nanoseconds 1600000000 main.page" + servesHTTP}
+	for i := range 12 {
+		lines = append(lines, fmt.Sprintf("at-line profile cpu nanoseconds %.0f gopkg.in/yaml.v3.part%d < "+
+			"gopkg.in/yaml.v3.Unmarshal < main.settings%d < net/http.(*conn).serve", .2e9, i, i/4))
+	}
+	f := diagnosed(t, lines...).found("cpu-hot-function")
+	if f == nil || !f.says("main.settings0") || !f.says("YAML") ||
+		f.Evidence[len(f.Evidence)-1].Value != "gopkg.in/yaml.v3.Unmarshal" {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestALittleOfWhatHonestWorkDoesTooIsNoWaste(t *testing.T) {
+	lines := []string{"at-line profile cpu nanoseconds 2400000000 main.page" + servesHTTP}
+	for i := range 4 {
+		lines = append(lines, fmt.Sprintf("at-line profile cpu nanoseconds %.0f runtime.growslice < "+
+			"main.part%d < net/http.(*conn).serve", .4e9, i))
+	}
+	if d := diagnosed(t, lines...); len(d.Findings) != 0 {
+		t.Errorf("found %v", names(d))
+	}
+}
+
+func TestReflectionOfFrameworksIsNotTheServices(t *testing.T) {
+	framework := "jdk.internal.reflect.DirectMethodHandleAccessor.invoke < " +
+		"org.springframework.web.Servlet.doGet"
+	for stack, found := range map[string]bool{
+		"java.lang.Class.getDeclaredFields < shop.Mapper.copy < " + framework: true,
+		"java.util.HashMap.get < shop.Main.handle < " + framework:             false,
+	} {
+		lines := []string{
+			fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .5*4e9, stack),
+			fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .5*4e9, "shop.Main.handle"),
+		}
+		d := ofRuntime(t, measure.RuntimeJVM, "", lines...)
+		if f := d.found("reflection-hot"); (f != nil) != found {
+			t.Errorf("%s: found %v", stack, names(d))
+		}
+	}
+}
+
+func TestClassesAreKnownInOtherLanguages(t *testing.T) {
 	for _, c := range []struct{ runtime, rule, stack string }{
 		{
 			measure.RuntimeJVM, "logging-hot",
@@ -165,6 +225,12 @@ func TestLogsAndJSONAreKnownInOtherLanguages(t *testing.T) {
 		},
 		{measure.RuntimeNode, "json-hot", "v8::internal::JsonParser::ParseJsonValue < copy < handle"},
 		{measure.RuntimeNode, "logging-hot", "log@winston/logger.js < handle"},
+		{measure.RuntimeC, "json-hot", "cJSON_PrintUnformatted < handle"},
+		{measure.RuntimeRuby, "json-hot", "generate_json_object < handle"},
+		{measure.RuntimeJVM, "logging-hot", "java.io.PrintStream.println < shop.Main.handle"},
+		{measure.RuntimeJVM, "handshakes-dominate", "sun.security.ssl.SSLHandshake.produce"},
+		{measure.RuntimeGo, "files-reopened", "syscall.Syscall6 < os.ReadFile < main.page < main.handle"},
+		{measure.RuntimeNode, "files-reopened", "readFileSync@node:fs < page@shop/main.js"},
 		{measure.RuntimeCPython, "json-hot", "iterencode@json/encoder.py < copy < handle"},
 		{measure.RuntimeCPython, "logging-hot", "emit@logging/handlers.py < handle"},
 	} {

@@ -33,6 +33,8 @@ type Evidence struct {
 	Garbage map[string]float64
 	// held is what places found, once it has looked.
 	held *places
+	// wastes is what wasting found, once it has looked.
+	wastes *wasteSought
 	// looked is what looks gathered, once it has.
 	looked *[loads][]look
 	// unread are profiles that are there and could not be read.

@@ -2,6 +2,9 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/profile"
@@ -12,8 +15,6 @@ import (
 // somebody would not do for each request, or that grows with the load and not with what is asked.
 
 const (
-	// wasted is the share of a function's time that has to be one kind of waste.
-	wasted = .5
 	// manyDeep is how often a function stands in its own stack, on average, when it tries the same
 	// again and again: what walks a tree or divides its work in halves is a few deep.
 	manyDeep = 8
@@ -21,49 +22,26 @@ const (
 	farMore = 1.5
 )
 
-// waste is the kind of waste that most of a function's time is; empty where it may be honest work.
-func (e *Evidence) waste(at profile.Place) string {
-	const itself = "calls of itself, many deep: the same is likely to be computed again and again"
+// recursion says that most of a function's time is spent in calls of itself, many deep; empty
+// otherwise.
+func (e *Evidence) recursion(at profile.Place) string {
 	deep, all := 0.0, 0.0
-	p := e.AtLine.Profile(kindCPU)
-	weights := p.Classify(profile.CPU, func(stack []profile.Frame) string {
+	weights := e.AtLine.Profile(kindCPU).Classify(profile.CPU, func(stack []profile.Frame) string {
 		if own, ok := placeIn(classOwn)(stack); !ok || own.Function != at.Function {
 			return ""
 		}
-		for _, w := range wastes {
-			if w.in(stack) {
-				return w.what
-			}
-		}
-		return fmt.Sprintf("%d deep", depth(stack, at.Function))
+		return strconv.Itoa(depth(stack, at.Function))
 	})
 	delete(weights, "")
-	for what, weight := range weights {
+	for n, weight := range weights {
 		all += weight
-		n := 0
-		if _, err := fmt.Sscanf(what, "%d deep", &n); err == nil {
-			deep += weight * float64(n)
-		}
+		times, _ := strconv.Atoi(n)
+		deep += weight * float64(times)
 	}
-	for _, w := range wastes {
-		if weights[w.what] >= wasted*all && all > 0 {
-			return w.what
-		}
+	if all == 0 || deep < manyDeep*all {
+		return ""
 	}
-	if deep >= manyDeep*all && all > 0 {
-		return itself
-	}
-	return ""
-}
-
-// instead is what to do about a kind of waste, beside what helps against any.
-func instead(waste string) []Action {
-	for _, w := range wastes {
-		if w.what == waste && w.instead != "" {
-			return []Action{{Text: w.instead}}
-		}
-	}
-	return nil
+	return "calls of itself, many deep: the same is likely to be computed again and again"
 }
 
 // depth is how often a function stands in a stack one call after the other.
@@ -78,16 +56,19 @@ func depth(stack []profile.Frame, function string) (most int) {
 	return most
 }
 
-// honest speaks where a hot function is not a kind of waste that is known, and costs a request as much
-// at half of the line as at it.
+// honest speaks where a hot function is not a kind of waste that is known, and costs a request as
+// much at half of the line as at it.
 var honest = Counter{
 	"it may be the work that the service is there for",
 	func(e *Evidence) (string, bool) {
+		if w := e.wasting(); w != nil {
+			return w.what, false
+		}
 		at := e.Places[classOwn][0]
-		line, half := e.hotCost(at)
-		if what := e.waste(at); what != "" {
+		if what := e.recursion(at); what != "" {
 			return what, false
 		}
+		line, half := e.hotCost(at)
 		if half == 0 {
 			return "no known kind of waste; it is shown as where the time goes", true
 		}
@@ -106,9 +87,9 @@ func (e *Evidence) hotCost(at profile.Place) (line, half float64) {
 	return line, half
 }
 
-// wasteful is a claim's end that says what kind of waste a function is.
-func (e *Evidence) wasteful(at profile.Place) string {
-	if what := e.waste(at); what != "" {
+// grown is a claim's end that says why a function is a finding.
+func (e *Evidence) grown(at profile.Place) string {
+	if what := e.recursion(at); what != "" {
 		return ", for " + what
 	}
 	if line, half := e.hotCost(at); half > 0 && line >= farMore*half {
@@ -116,4 +97,86 @@ func (e *Evidence) wasteful(at profile.Place) string {
 			times(line/half))
 	}
 	return ""
+}
+
+func judgeHotFunction(e *Evidence) *Finding {
+	if w := e.wasting(); w != nil {
+		return e.wasteful(w)
+	}
+	places := e.Places[classOwn]
+	if len(places) == 0 || places[0].Share < .4 {
+		return nil
+	}
+	at := places[0]
+	if _, share := e.concentrated(at); share < .5 {
+		return nil
+	}
+	return e.hot(places, at.Share, fmt.Sprintf("%s takes %s of the processor time%s", at.Function,
+		percent(at.Share), e.grown(at)))
+}
+
+// wasteful is the finding about a kind of waste.
+func (e *Evidence) wasteful(w *wasted) *Finding {
+	at := w.where[0]
+	claim := fmt.Sprintf("%s takes %s of the processor time, for %s", at.Function,
+		percent(at.Share), w.what)
+	if at.Share < w.share/2 {
+		names := []string{}
+		for _, place := range w.where[:min(len(w.where), 3)] {
+			names = append(names, place.Function)
+		}
+		claim = fmt.Sprintf("%s of the processor time goes to %s, for %s",
+			percent(w.share), strings.Join(names, ", "), w.what)
+	}
+	f := e.hot(w.where, w.share, claim)
+	if w.calls != "" {
+		f.Evidence = append(f.Evidence, Fact{
+			What: "what " + at.Function + " calls for it", Value: w.calls,
+		})
+	}
+	if w.instead != "" {
+		f.Advice = append([]Action{{Text: w.instead}}, f.Advice...)
+	}
+	return f
+}
+
+// hot is the finding about the first of some places, of which a share of the processor time may be
+// saved.
+func (e *Evidence) hot(places []profile.Place, saves float64, claim string) *Finding {
+	at := places[0]
+	in, share := e.concentrated(at)
+	f := &Finding{
+		Claim:      claim,
+		Rank:       Cost,
+		Confidence: .85,
+		Where:      places,
+		Evidence: []Fact{
+			{
+				What:  at.Function + ", at the line",
+				Value: percent(at.Share) + " of the processor time",
+			},
+			{
+				What:  "for each request",
+				Value: span(at.Share * e.AtLine.PerRequest(measure.TargetCPU)),
+			},
+			{
+				What: "at half of the line",
+				Value: percent(shareOf(e.Half.Profile(kindCPU), profile.CPU, at.Function,
+					placeIn(classOwn))),
+			},
+		},
+		Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
+		saves: &cure{
+			saves: saves +
+				e.Classes[classCollector]*
+					shareOf(e.AtLine.Profile(kindAllocs), profile.AllocSpace, at.Function,
+						profile.FirstUser),
+		},
+	}
+	if share > 0 { // not where what calls a library of the service's choice is told
+		f.Evidence = slices.Insert(f.Evidence, 1,
+			Fact{What: "of that in " + in, Value: percent(share)})
+	}
+	f.Evidence = append(f.Evidence, e.called(classOwn, at)...)
+	return f
 }

@@ -18,7 +18,9 @@ var otherClasses = []struct {
 		"v8::internal::Scavenger", "gc_collect", "_PyGC_", "deduce_unreachable", "rb_gc", "gc_mark",
 		"G1", "ParallelGC", "ZGC", "zend_gc_",
 	}},
-	{classHandshake, []string{"SSL_do_handshake", "SSL_accept", "SSL_connect", "ossl_statem_"}},
+	{classHandshake, []string{"SSL_do_handshake", "SSL_accept", "SSL_connect", "ossl_statem_",
+		"gnutls_handshake", "mbedtls_ssl_handshake", "rustls::client::hs", "rustls::server::hs",
+		"PyCapsule_SSL", "node::crypto::TLSWrap::DoHandshake"}},
 	{classConnect, []string{"__x64_sys_connect", "__x64_sys_accept", "__sys_accept", "__sys_connect"}},
 	{classHTTP, []string{
 		"tcp_", "__tcp_", "sock_", "inet_", "unix_stream_", "__sys_sendto", "__sys_recvfrom",
@@ -35,14 +37,12 @@ var otherClasses = []struct {
 
 // otherClass is the class of a stack in which there is no Go; "" where none fits.
 func otherClass(stack []profile.Frame) string {
-	if slices.ContainsFunc(stack, func(f profile.Frame) bool {
-		return strings.HasPrefix(f.Function, "runtime.")
-	}) {
+	if inGo(stack) {
 		return ""
 	}
 	for _, c := range otherClasses {
 		if slices.ContainsFunc(stack, func(f profile.Frame) bool {
-			return f.Origin() == profile.Runtime &&
+			return (f.Origin() != profile.Own || c.name == classHandshake) &&
 				slices.ContainsFunc(c.functions, func(n string) bool {
 					return strings.HasPrefix(f.Function, n)
 				})

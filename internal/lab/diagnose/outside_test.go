@@ -49,6 +49,64 @@ func TestWhereRequestsWaitIsNamedFromWellKnownPlaces(t *testing.T) {
 	}
 }
 
+// Goroutines in a system call are not parked.
+func TestGoroutinesThatStandInASystemCallAreAQueueToo(t *testing.T) {
+	for stack, want := range map[string]string{
+		"syscall.Syscall < syscall.Flock":                                     "a lock on a file",
+		"internal/runtime/syscall.Syscall6 < syscall.Fsync < os.(*File).Sync": "to reach the disk",
+	} {
+		f := diagnosed(t, append([]string{
+			"over profile goroutine count 50 " + stack + servesHTTP,
+			"over profile goroutine count 5 runtime.gopark < time.Sleep < main.call" + servesHTTP,
+		}, stuck...)...).found("concurrency-limited")
+		if f == nil || !strings.Contains(f.Claim, want) || f.Where[0].Function != "main.handle" {
+			t.Errorf("%s: %+v", stack, f)
+		}
+	}
+}
+
+func TestWhoSleepsBetweenLooksAtALockIsInLineAndWhoWorksIsNot(t *testing.T) {
+	sleeps := func(inside int) *Finding {
+		return diagnosed(t, append([]string{
+			"over profile goroutine count 50 runtime.gopark < time.Sleep < main.acquire" + servesHTTP,
+			fmt.Sprintf("over profile goroutine count %d main.work%s", inside, servesHTTP),
+		}, stuck...)...).found("concurrency-limited")
+	}
+	if f := sleeps(5); f == nil || !strings.Contains(f.Claim, "main.acquire for a time to pass") {
+		t.Errorf("they look again and again: %+v", f)
+	}
+	if f := sleeps(40); f != nil && strings.Contains(f.Claim, "main.acquire") {
+		t.Errorf("it is their work: %+v", f)
+	}
+}
+
+func TestALockIsOneQueueWhicheverFunctionsTakeIt(t *testing.T) {
+	var lines []string
+	for _, function := range []string{"main.list", "main.add", "main.remove"} {
+		lines = append(lines, "over profile goroutine count 20 runtime.gopark < "+
+			"sync.(*Mutex).Lock < "+function+servesHTTP)
+	}
+	lines = append(lines, "over profile goroutine count 5 main.work"+servesHTTP)
+	f := diagnosed(t, append(lines, stuck...)...).found("concurrency-limited")
+	if f == nil || !strings.Contains(f.Claim, "5 requests are inside") || len(f.Where) != 3 {
+		t.Errorf("%+v", f)
+	}
+}
+
+func TestWhoWaitsForATimeoutHandlersGoroutineIsNotCountedAsWell(t *testing.T) {
+	f := diagnosed(t, append([]string{
+		"over profile goroutine count 55 runtime.gopark < runtime.selectgo < " +
+			"net/http.(*timeoutHandler).ServeHTTP < main.traced < net/http.(*conn).serve",
+		"over profile goroutine count 50 runtime.gopark < runtime.chansend1 < main.price < " +
+			"net/http.(*timeoutHandler).ServeHTTP.func1",
+		"over profile goroutine count 5 runtime.gopark < time.Sleep < main.call < " +
+			"net/http.(*timeoutHandler).ServeHTTP.func1",
+	}, stuck...)...).found("concurrency-limited")
+	if f == nil || !strings.Contains(f.Claim, "in main.price for a place in a channel") {
+		t.Errorf("%+v", f)
+	}
+}
+
 func TestRequestsThatWaitForWhatAsksOthersAreNotLimitedHere(t *testing.T) {
 	lines := append([]string{
 		"at-line service 20ms",

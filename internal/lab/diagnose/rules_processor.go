@@ -128,8 +128,9 @@ var processorRules = []Rule{
 		Name:  "cpu-hot-function",
 		Claim: "One function takes much of the processor time",
 		Needs: []string{"profile:cpu", measure.TargetCPU},
-		Threshold: "over 40 % of the target's processor time, itself and what it calls of the " +
-			"library, and half of that in one place; and it is a known kind of waste, or costs a " +
+		Threshold: "over 25 % of the target's processor time is a known kind of waste, or 35 % " +
+			"and most of that in one function where honest work has some of it too; or over 40 % " +
+			"is one function, half of that in one place, that calls itself many deep or costs a " +
 			"request 1.5 times what it does at half of the line",
 		Reason: "nothing else is worth looking at before it; a function that calls many " +
 			"things, as a small service's only handler does, is not hot, and one that does what " +
@@ -141,51 +142,6 @@ var processorRules = []Rule{
 			Text: "do its work once and keep the result; or less of it; or with a better algorithm",
 		}},
 	},
-}
-
-func judgeHotFunction(e *Evidence) *Finding {
-	places := e.Places[classOwn]
-	if len(places) == 0 || places[0].Share < .4 {
-		return nil
-	}
-	at := places[0]
-	in, share := e.concentrated(at)
-	if share < .5 {
-		return nil
-	}
-	f := &Finding{
-		Claim: fmt.Sprintf("%s takes %s of the processor time%s",
-			at.Function, percent(at.Share), e.wasteful(at)),
-		Rank:       Cost,
-		Confidence: .85,
-		Where:      places,
-		Evidence: []Fact{
-			{
-				What:  at.Function + ", at the line",
-				Value: percent(at.Share) + " of the processor time",
-			},
-			{What: "of that in " + in, Value: percent(share)},
-			{
-				What:  "for each request",
-				Value: span(at.Share * e.AtLine.PerRequest(measure.TargetCPU)),
-			},
-			{
-				What: "at half of the line",
-				Value: percent(shareOf(e.Half.Profile(kindCPU), profile.CPU, at.Function,
-					placeIn(classOwn))),
-			},
-		},
-		Advice: append(instead(e.waste(at)),
-			Action{Text: "see which of its lines", Command: e.listOf(at.Function)}),
-		saves: &cure{
-			saves: at.Share +
-				e.Classes[classCollector]*
-					shareOf(e.AtLine.Profile(kindAllocs), profile.AllocSpace, at.Function,
-						profile.FirstUser),
-		},
-	}
-	f.Evidence = append(f.Evidence, e.called(classOwn, at)...)
-	return f
 }
 
 // called says which function of a library a place calls, where most of its time in a class is spent

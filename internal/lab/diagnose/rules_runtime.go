@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/profile"
@@ -101,7 +102,7 @@ var runtimeRules = []Rule{
 				},
 			}
 			if p := e.Over.Profile("goroutine"); p != nil {
-				f.Where = p.Top(profile.Goroutine, handlerAt, placesTold)
+				f.Where = p.Top(profile.Goroutine, serving, placesTold)
 			}
 			return f
 		},
@@ -269,16 +270,6 @@ func lockWaiter(stack []profile.Frame) (profile.Frame, bool) {
 	return profile.Frame{}, false
 }
 
-// handlerAt chooses where a goroutine is that serves a request.
-func handlerAt(stack []profile.Frame) (profile.Frame, bool) {
-	for _, f := range stack {
-		if f.Function == "net/http.(*conn).serve" {
-			return profile.FirstUser(stack)
-		}
-	}
-	return profile.Frame{}, false
-}
-
 func judgeLock(e *Evidence) *Finding {
 	waiting := e.AtLine.PerSecond(measure.GoMutexWait)
 	var where []profile.Place
@@ -342,7 +333,7 @@ func (e *Evidence) lockInLine() *Finding {
 			number(q.inside)),
 		Rank:       Binding,
 		Confidence: .85,
-		Where:      append(q.where[:1:1], takers...),
+		Where:      append(slices.Clip(q.where), takers...),
 		Evidence: []Fact{
 			{
 				What:  "goroutines that wait for it, at half of the line and at the most",

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/model"
@@ -15,9 +16,9 @@ var waitingRules = []Rule{
 		Name:  "slow-dependency",
 		Claim: "Requests wait for something that the service depends on",
 		Needs: []string{measure.TargetCPU},
-		Threshold: "response times over 1.5 times those at half of the line while the " +
-			"processors are idle; or what it asks on this machine uses half of the processor " +
-			"time in use and half as much again as the service's, or whole processors while others are idle",
+		Threshold: "response times over 1.5 times those at half of the line while the processors " +
+			"are idle; or what it asks on this machine uses half of the processor time in use " +
+			"and half as much again as the service's, or whole processors while others are idle",
 		Reason: "by Little's law the requests inside divided by the time each takes is the rate: " +
 			"when more inside only take longer, what they wait for is at its limit",
 		Judge: func(e *Evidence) *Finding {
@@ -149,7 +150,7 @@ const (
 
 // handlerState is what such a goroutine waits for; empty for others.
 func handlerState(stack []profile.Frame) string {
-	if _, ok := handlerAt(stack); !ok {
+	if _, ok := serving(stack); !ok {
 		return ""
 	}
 	if _, ok := waitsOutside(stack); ok {
@@ -161,17 +162,15 @@ func handlerState(stack []profile.Frame) string {
 // waitsOutside chooses the place from where a goroutine that serves a request waits for an answer
 // over a connection.
 func waitsOutside(stack []profile.Frame) (profile.Frame, bool) {
-	at, serves := handlerAt(stack)
+	at, serves := serving(stack)
 	if !serves {
 		return profile.Frame{}, false
 	}
-	for _, f := range stack {
-		if fits(f.Function, "net/http.(*Transport).roundTrip") ||
-			fits(f.Function, "net.(*conn).Read") ||
-			fits(f.Function, "net/http.(*persistConn).roundTrip") ||
-			fits(f.Function, "internal/poll.(*FD).Read") {
-			return at, true
-		}
+	asks := func(f profile.Frame) bool {
+		return fits(f.Function, "net/http.(*Transport).roundTrip")
+	}
+	if onNetwork(stack) || slices.ContainsFunc(stack, asks) {
+		return at, true
 	}
 	return profile.Frame{}, false
 }

@@ -16,6 +16,9 @@ type waitingPlace struct {
 	what string
 	// widens is the knob, as advice.
 	widens Action
+	// polls says that they sleep between looks at whether it is their turn, as others do whose work
+	// takes its time: those that do not sleep have to be as many as fit.
+	polls bool
 	// vague says that all sorts of things are waited for in this way: what stands behind it has to
 	// be looked at too.
 	vague bool
@@ -23,6 +26,9 @@ type waitingPlace struct {
 
 // aLock is what they wait for who wait for a lock.
 const aLock = "a lock"
+
+// aHalt is what they wait for who have the runtime stop everything.
+const aHalt = "the runtime to stop the world"
 
 // waitingPlaces in the order in which a stack is compared with them: libraries before the channels
 // and locks that they are built of.
@@ -112,8 +118,37 @@ var waitingPlaces = []waitingPlace{
 		},
 	},
 	{
-		functions: []string{"golang.org/x/sync/semaphore.(*Weighted).Acquire"},
-		what:      "a semaphore",
+		functions: []string{
+			"github.com/valyala/fasthttp.(*HostClient).acquireConn",
+		},
+		what: "a connection of fasthttp's pool",
+		widens: Action{
+			Text:    "let the pool have more connections",
+			Command: "fasthttp.HostClient{MaxConns: 512}",
+		},
+	},
+	{
+		functions: []string{
+			"github.com/segmentio/kafka-go.(*Writer).WriteMessages",
+			"github.com/IBM/sarama.(*syncProducer).SendMessage",
+			"github.com/Shopify/sarama.(*syncProducer).SendMessage",
+		},
+		what: "a batch of messages that is sent when it is full or its time is over",
+		widens: Action{
+			Text: "make the batch's time shorter than what a request may take, or hand messages " +
+				"on without waiting",
+			Command: "kafka.Writer{BatchTimeout: 5 * time.Millisecond}   # it is 1 s unless it " +
+				"is set",
+		},
+	},
+	{
+		functions: []string{
+			"golang.org/x/sync/semaphore.(*Weighted).Acquire",
+			"github.com/marusama/semaphore.", "github.com/marusama/semaphore/",
+			"github.com/remeh/sizedwaitgroup.(*SizedWaitGroup).Add",
+			"github.com/eapache/go-resiliency/semaphore.",
+		},
+		what: "a semaphore",
 		widens: Action{
 			Text:    "make the semaphore as large as what it protects can bear",
 			Command: "semaphore.NewWeighted(64)",
@@ -130,7 +165,7 @@ var waitingPlaces = []waitingPlace{
 	{
 		functions: []string{
 			"golang.org/x/time/rate.(*Limiter).Wait", "golang.org/x/time/rate.(*Limiter).WaitN",
-			"go.uber.org/ratelimit.",
+			"go.uber.org/ratelimit.", "github.com/juju/ratelimit.",
 		},
 		what: "a rate limiter of its own",
 		widens: Action{
@@ -140,10 +175,61 @@ var waitingPlaces = []waitingPlace{
 	{
 		functions: []string{
 			"github.com/panjf2000/ants/", "github.com/alitto/pond.", "github.com/alitto/pond/",
-			"github.com/gammazero/workerpool.",
+			"github.com/gammazero/workerpool.", "github.com/Jeffail/tunny.",
+			"github.com/sourcegraph/conc/", "github.com/devchat-ai/gopool.",
+			"github.com/bytedance/gopkg/util/gopool.",
 		},
 		what:   "a worker of a pool of goroutines",
 		widens: Action{Text: "give the pool more workers"},
+	},
+	{
+		functions: []string{"runtime.ReadMemStats", "runtime/pprof.", "runtime.GOMAXPROCS"},
+		what:      aHalt,
+		widens: Action{
+			Text: "take the runtime's figures every few seconds in the background, not for each " +
+				"request; runtime/metrics stops nothing",
+		},
+	},
+	{
+		functions: []string{
+			"syscall.Flock", "golang.org/x/sys/unix.Flock", "syscall.FcntlFlock",
+			"github.com/gofrs/flock.", "golang.org/x/sys/unix.FcntlFlock",
+		},
+		what: "a lock on a file",
+		widens: Action{
+			Text: "hold the lock on the file for less, have one for each thing that it guards, " +
+				"or keep what it guards in a database",
+			Command: "lslocks",
+		},
+	},
+	{
+		functions: []string{
+			"os.(*File).Sync", "syscall.Fsync", "syscall.Fdatasync", "golang.org/x/sys/unix.Fsync",
+			"golang.org/x/sys/unix.Fdatasync",
+		},
+		what: "what they have written to reach the disk (fsync)",
+		widens: Action{
+			Text: "have one fsync do for what several requests have written: one goroutine that " +
+				"writes what has gathered, and then answers all of them",
+		},
+	},
+	{
+		functions: []string{"os.(*Process).Wait", "os/exec.(*Cmd).Wait"},
+		what:      "a program that they have started to end",
+		widens: Action{
+			Text: "do its work in the process, or keep a few of these programs running and talk " +
+				"to them",
+		},
+	},
+	{
+		functions: []string{"github.com/mattn/go-sqlite3.", "modernc.org/sqlite."},
+		what:      "SQLite, which has one writer at a time",
+		vague:     true,
+		widens: Action{
+			Text: "keep transactions short, write from one connection, and let readers go on " +
+				"meanwhile",
+			Command: "PRAGMA journal_mode=WAL; PRAGMA busy_timeout=5000",
+		},
 	},
 	{
 		functions: []string{"sync.(*Cond).Wait"},
@@ -171,11 +257,29 @@ var waitingPlaces = []waitingPlace{
 		},
 	},
 	{
+		functions: []string{"time.Sleep"},
+		what:      "a time to pass (time.Sleep), as one does that tries again until it is its turn",
+		vague:     true,
+		polls:     true,
+		widens: Action{
+			Text: "look for a sleep in a loop that tries again (for a lock, a place, an answer): " +
+				"have it woken when its turn comes, by a channel or a condition; and hold what " +
+				"it tries for less",
+		},
+	},
+	{
+		functions: []string{"io.(*PipeWriter).Write", "io.(*PipeReader).Read"},
+		what:      "the other end of a pipe",
+		vague:     true,
+		widens:    Action{Text: "have the other end take and give more at once"},
+	},
+	{
 		functions: []string{"golang.org/x/sync/errgroup.(*Group).Wait", "sync.(*WaitGroup).Wait"},
 		what:      "goroutines that it has started",
 		vague:     true,
 		widens: Action{
-			Text: "look at what those goroutines wait for: the slowest of them is the request's time",
+			Text: "look at what those goroutines wait for: the slowest of them is the request's " +
+				"time",
 		},
 	},
 	{
@@ -213,8 +317,15 @@ var servers = []string{
 	"net/http.(*conn).serve", "net/http.(*http2serverConn).runHandler",
 	"golang.org/x/net/http2.(*serverConn).runHandler",
 	"github.com/valyala/fasthttp.(*workerPool).workerFunc",
-	"google.golang.org/grpc.(*Server).handleStream",
+	"github.com/valyala/fasthttp.(*Server).serveConn",
+	"google.golang.org/grpc.(*Server).handleStream", timeoutHandler,
+	"github.com/quic-go/quic-go/http3.(*Server).", "net/rpc.(*service).call",
+	"github.com/cloudwego/hertz/pkg/protocol/http1.Server.Serve",
 }
+
+// timeoutHandler serves a request in a goroutine of its own, and waits for that with the one which
+// the server has given it.
+const timeoutHandler = "net/http.(*timeoutHandler).ServeHTTP"
 
 // moduleOf is the module that a function is likely to be of: three parts of a path that begins with
 // a host, or else its first part.
@@ -240,6 +351,10 @@ func ownAfter(stack []profile.Frame, from int, not string) (profile.Frame, bool)
 
 // serving finds where in the service's code a goroutine is that serves a request.
 func serving(stack []profile.Frame) (profile.Frame, bool) {
+	hands := func(f profile.Frame) bool { return f.Function == timeoutHandler }
+	if slices.ContainsFunc(stack, hands) {
+		return profile.Frame{}, false
+	}
 	for _, f := range slices.Backward(stack) {
 		if slices.ContainsFunc(servers, func(s string) bool { return fits(f.Function, s) }) {
 			return ownAfter(stack, 0, moduleOf(f.Function))
@@ -251,7 +366,7 @@ func serving(stack []profile.Frame) (profile.Frame, bool) {
 // waitsIn finds the well-known place in which a stack waits, and from where in the service's code.
 // Who waits on the network is not one: that is the work that others wait for.
 func waitsIn(stack []profile.Frame) (at profile.Frame, place *waitingPlace) {
-	if len(stack) == 0 || stack[0].Function != "runtime.gopark" {
+	if len(stack) == 0 || !waits(stack[0]) {
 		return at, nil // it runs, or could
 	}
 	for i := range waitingPlaces {
@@ -265,6 +380,14 @@ func waitsIn(stack []profile.Frame) (at profile.Frame, place *waitingPlace) {
 		}
 	}
 	return at, nil
+}
+
+// waits says that a goroutine stands in the runtime, or in a system call or a function of C, which
+// may take its time.
+func waits(leaf profile.Frame) bool {
+	return leaf.Function == "runtime.gopark" || leaf.Function == "runtime.cgocall" ||
+		fits(leaf.Function, "syscall.") || fits(leaf.Function, "internal/runtime/syscall.") ||
+		fits(leaf.Function, "golang.org/x/sys/unix.")
 }
 
 // takesLock is the function by which a goroutine takes the lock that it waits for, which may be one
@@ -348,12 +471,18 @@ func (e *Evidence) inLine(m *Moment) *queue {
 		}
 	}
 	var best *queue
-	function := ""
+	function := "" // of a vague place: others may wait for something else in it
 	for w, of := range counts {
+		all := 0.0
 		for f, n := range of {
-			if best == nil || n > best.waiting || n == best.waiting && f < function {
+			if all += n; w.vague && (best == nil || n > best.waiting ||
+				n == best.waiting && f < function) {
 				best, function = &queue{place: w, waiting: n}, f
 			}
+		}
+		if !w.vague && (best == nil || all > best.waiting ||
+			all == best.waiting && best.place.vague) {
+			best, function = &queue{place: w, waiting: all}, ""
 		}
 	}
 	if best == nil || best.waiting < fewestWaiting || best.waiting < mostlyWaiting*serves ||
@@ -361,15 +490,19 @@ func (e *Evidence) inLine(m *Moment) *queue {
 		return nil
 	}
 	best.inside = serves - best.waiting
+	if little := max(e.AtLine.Goodput(), e.Over.Goodput()) * e.alone(); best.place.polls &&
+		!near(best.inside, little, 1.6) {
+		return nil
+	}
 	there := func(stack []profile.Frame) (profile.Frame, bool) {
 		at, place := waitsIn(stack)
 		_, is := serving(stack)
-		return at, is && place == best.place && at.Function == function
+		return at, is && place == best.place && (function == "" || at.Function == function)
 	}
-	best.where = p.Top(profile.Goroutine, there, 1)
+	best.where = p.Top(profile.Goroutine, there, placesTold)
 	if half := e.Half.Profile(kindGoroutine); half != nil {
-		for _, at := range half.Top(profile.Goroutine, there, 1) {
-			best.atHalf = math.Round(at.Share * half.Total(profile.Goroutine))
+		for _, at := range half.Top(profile.Goroutine, there, math.MaxInt) {
+			best.atHalf += math.Round(at.Share * half.Total(profile.Goroutine))
 		}
 	}
 	return best

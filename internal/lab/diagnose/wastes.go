@@ -1,11 +1,6 @@
 package diagnose
 
-import (
-	"slices"
-	"strings"
-
-	"plimsoll/internal/lab/profile"
-)
+import "plimsoll/internal/lab/profile"
 
 // waste is a kind of work that is the same each time, or that another way of writing spares. It is
 // known by what of a library does it: by names of functions where these are whole, as in Go and
@@ -13,28 +8,45 @@ import (
 type waste struct {
 	what      string
 	functions []string // as fits has them
-	files     []string // the last two parts of the path of a file of the library
+	files     []string // the last two parts of the path of a file of the library, or a folder of it
 	// begins is how names of functions begin that stand in its stacks, and searches the names of C
 	// functions that stand at the end of them, without what C libraries put around these for the
 	// kind of processor: "rawmemchr" for "__rawmemchr_evex".
 	begins, searches []string
 	is               func(stack []profile.Frame) bool // further stacks; nil for none
+	// common says that honest work has some of it too: it takes more of it, for one function, to be
+	// a waste.
+	common bool
+	// asked says that it counts only where the service's own code is seen to have it done: servers
+	// and interpreters do it for work of theirs.
+	asked bool
 	// instead is what to do, where there is more to say than for any waste.
 	instead string
 }
 
+// wastes in the order in which a stack is compared with them: the first that fits has it.
 var wastes = []waste{
 	{
 		what: "regular expressions that are compiled each time",
 		functions: []string{
 			"regexp.Compile", "regexp.MustCompile", "regexp.compile", "regexp/syntax.",
-			"java.util.regex.Pattern.compile", "java.util.regex.Pattern.<init>",
-			"System.Text.RegularExpressions.RegexParser.", "rb_reg_initialize_m",
-			"rb_reg_initialize", "onig_new", "regcomp", "pcre_compile", "pcre2_compile_8",
-			"v8::internal::RegExpCompiler.",
+			"regexp.MatchString", "github.com/dlclark/regexp2.Compile",
+			"github.com/dlclark/regexp2/syntax.", "java.util.regex.Pattern.compile",
+			"java.util.regex.Pattern.<init>", "com.google.re2j.Pattern.compile",
+			"System.Text.RegularExpressions.RegexParser.",
+			"System.Text.RegularExpressions.RegexCompiler.", "rb_reg_initialize_m",
+			"rb_reg_initialize", "rb_reg_new_str", "rb_reg_regcomp", "onig_new", "regcomp",
+			"re_compile_internal", "pcre_compile", "pcre_compile2", "pcre2_compile_8",
+		},
+		begins: []string{
+			"v8::internal::RegExpCompiler", "v8::internal::RegExpImpl::Compile",
+			"v8::internal::RegExpParser", "std::__detail::_Compiler",
+			"std::__detail::_Scanner", "std::__cxx11::basic_regex", "regex_automata::meta::Builder",
+			"regex_syntax::", "regex::builders::", "re2::RE2::Init", "re2::Regexp::Parse",
 		},
 		files: []string{
 			"re/_compiler.py", "re/_parser.py", "sre_compile.py", "sre_parse.py",
+			"regex/_regex_core.py",
 		},
 	},
 	{
@@ -42,47 +54,229 @@ var wastes = []waste{
 		functions: []string{
 			"text/template/parse.", "html/template.(*Template).Parse",
 			"text/template.(*Template).Parse", "html/template.(*Template).ParseFiles",
+			"html/template.ParseFiles", "html/template.ParseGlob", "html/template.ParseFS",
+			"text/template.ParseFiles", "html/template.(*Template).escape",
+			"html/template.(*Template).Clone", "html/template.escapeTemplate",
 			"freemarker.template.Template.<init>", "freemarker.core.FMParser.",
 			"org.apache.velocity.runtime.parser.", "org.thymeleaf.templateparser.",
+			"com.github.mustachejava.MustacheParser.", "com.github.jknack.handlebars.internal.",
+			"Scriban.Parsing.",
+			"github.com/flosch/pongo2.FromString", "github.com/flosch/pongo2/v6.FromString",
+			"github.com/aymerick/raymond.Parse", "github.com/cbroglie/mustache.ParseString",
 		},
 		files: []string{
 			"jinja2/parser.py", "jinja2/lexer.py", "jinja2/compiler.py", "mako/lexer.py",
+			"jinja2/nodes.py", "jinja2/visitor.py", "jinja2/optimizer.py", "jinja2/idtracking.py",
+			"mako/codegen.py", "mako/parsetree.py", "tornado/template.py", "chameleon/",
 			"template/base.py", "lib/ejs.js", "pug-parser/index.js", "pug-lexer/index.js",
+			"pug-code-gen/index.js", "compiler/javascript-compiler.js", "compiler/parser.js",
+			"mustache/mustache.js", "eta/compile.js", "erb/compiler.rb", "lib/erb.rb",
+			"slim/parser.rb", "haml/parser.rb", "liquid/parser.rb", "liquid/lexer.rb",
 		},
+	},
+	{
+		what: "code that is compiled each time (eval, expressions, schemas, scripts)",
+		functions: []string{
+			"javax.script.", "org.mozilla.javascript.Context.compileString",
+			"org.codehaus.groovy.control.", "groovy.lang.GroovyShell.parse",
+			"org.springframework.expression.spel.standard.InternalSpelExpressionParser.",
+			"org.mvel2.compiler.", "ognl.OgnlParser.", "com.sun.tools.javac.parser.",
+			"com.sun.tools.javac.comp.", "jdk.internal.classfile.",
+			"java.lang.ClassLoader.defineClass1", "System.Linq.Expressions.Compiler.",
+			"System.Reflection.Emit.", "Microsoft.CodeAnalysis.",
+			"System.Xml.Serialization.XmlSerializer..ctor", "github.com/dop251/goja.Compile",
+			"github.com/dop251/goja/parser.", "github.com/robertkrimen/otto/parser.",
+			"github.com/expr-lang/expr.Compile", "github.com/antonmedv/expr.Compile",
+			"github.com/Knetic/govaluate.NewEvaluableExpression",
+			"github.com/google/cel-go/cel.(*Env).Compile", "github.com/yuin/gopher-lua/parse.",
+			"github.com/xeipuuv/gojsonschema.NewSchema",
+			"github.com/santhosh-tekuri/jsonschema.(*Compiler).Compile", "go/parser.", "zendparse",
+			"lex_scan", "compile_file", "open_file_for_scanning", "rb_iseq_compile_node",
+			"rb_parser_compile_string", "rb_eval_string", "luaL_loadbufferx", "compileFunction",
+			"runInContext", "runInNewContext", "compileSchema",
+		},
+		begins: []string{
+			"v8::internal::Compiler::", "v8::internal::Parser", "v8::internal::parsing::",
+			"v8::internal::interpreter::BytecodeGenerator", "_PyPegen_", "_PyAST_Compile",
+			"zend_compile_", "yyparse", "ruby_yyparse", "luaY_",
+		},
+		files: []string{"node:vm", "jsonschema/validators.py"},
 	},
 	{
 		what: "certificates and keys that are parsed each time",
 		functions: []string{
 			"crypto/x509.ParseCertificate", "crypto/x509.(*CertPool).AppendCertsFromPEM",
 			"crypto/x509.ParsePKCS1PrivateKey", "crypto/x509.ParsePKCS8PrivateKey",
-			"crypto/tls.X509KeyPair", "sun.security.x509.X509CertImpl.<init>",
-			"java.security.KeyStore.load", "X509_load_cert_crl_file_ex",
-			"PEM_X509_INFO_read_bio_ex",
-			"X509_STORE_load_locations", "SSL_CTX_load_verify_locations",
+			"crypto/x509.ParseECPrivateKey", "crypto/x509.ParsePKIXPublicKey",
+			"crypto/x509.SystemCertPool", "crypto/x509.loadSystemRoots", "encoding/pem.Decode",
+			"crypto/tls.X509KeyPair", "crypto/tls.LoadX509KeyPair",
+			"sun.security.x509.X509CertImpl.<init>", "java.security.KeyStore.load",
+			"sun.security.pkcs12.", "java.security.KeyFactory.generatePrivate",
+			"java.security.KeyFactory.generatePublic", "javax.net.ssl.SSLContext.init",
+			"X509_load_cert_crl_file_ex", "PEM_X509_INFO_read_bio_ex", "PEM_read_bio_PrivateKey",
+			"PEM_read_bio_ex", "X509_STORE_load_locations", "SSL_CTX_load_verify_locations",
+			"OSSL_DECODER_from_bio", "X509_STORE_load_file_ex", "X509_STORE_set_default_paths",
+			"d2i_PrivateKey_ex", "create_default_context", "load_default_certs",
+			"createSecureContext", "createPrivateKey", "createPublicKey",
 		},
+		instead: "load them once, when the program starts, and use the same context, client or " +
+			"key for all requests",
 	},
 	{
 		what: "keys that are made each time",
 		functions: []string{
 			"crypto/rsa.GenerateKey", "crypto/ecdsa.GenerateKey",
-			"java.security.KeyPairGenerator.generateKeyPair", "EVP_PKEY_keygen",
+			"crypto/rsa.GenerateMultiPrimeKey", "crypto/internal/fips140/rsa.GenerateKey",
+			"crypto/dsa.GenerateParameters", "java.security.KeyPairGenerator.generateKeyPair",
+			"sun.security.rsa.RSAKeyPairGenerator.generateKeyPair", "EVP_PKEY_keygen",
+			"EVP_PKEY_generate", "generateKeyPairSync", "BN_generate_prime_ex2",
+			"DH_generate_parameters_ex",
 		},
 	},
-	{what: "time zones that are read each time", functions: []string{"time.LoadLocation"}},
+	{
+		what: "passwords that are stretched into keys each time (PBKDF2, scrypt, bcrypt, Argon2)",
+		functions: []string{
+			"golang.org/x/crypto/pbkdf2.Key", "crypto/pbkdf2.Key", "golang.org/x/crypto/scrypt.Key",
+			"crypto/internal/fips140/pbkdf2.Key", "golang.org/x/crypto/bcrypt.",
+			"golang.org/x/crypto/argon2.", "com.sun.crypto.provider.PBKDF2KeyImpl.",
+			"org.springframework.security.crypto.bcrypt.BCrypt.", "org.mindrot.jbcrypt.BCrypt.",
+			"at.favre.lib.crypto.bcrypt.", "org.bouncycastle.crypto.generators.",
+			"System.Security.Cryptography.Rfc2898DeriveBytes.", "PKCS5_PBKDF2_HMAC",
+			"EVP_PBE_scrypt", "EVP_PBE_scrypt_ex", "pbkdf2Sync", "scryptSync", "ossl_pkcs5_pbkdf2",
+			"BF_crypt", "_crypt_blowfish_rn", "php_password_bcrypt_hash",
+		},
+		begins: []string{"argon2_", "node::crypto::PBKDF2", "node::crypto::Scrypt"},
+		instead: "stretch a password once, at the login, and give out a session or a token that " +
+			"is signed; derive a key of the service's own once, and keep it; see that its cost " +
+			"is not higher than has to be",
+	},
+	{
+		what: "time zones that are read each time",
+		functions: []string{
+			"time.LoadLocation", "time.LoadLocationFromTZData", "tzset_internal", "__tzfile_read",
+			"__tzfile_compute", "sun.util.calendar.ZoneInfoFile.",
+		},
+		files: []string{"pytz/__init__.py", "pytz/tzfile.py", "zoneinfo/_zoneinfo.py", "tz/tz.py"},
+	},
+	{
+		what: "languages' rules for dates, numbers and words that are looked up each time (Intl, " +
+			"ICU)",
+		functions: []string{
+			"toLocaleDateString", "toLocaleTimeString", "toLocaleString", "localeCompare",
+			"golang.org/x/text/message.NewPrinter", "golang.org/x/text/language.",
+			"golang.org/x/text/collate.New", "java.text.Collator.getInstance",
+			"java.text.NumberFormat.getInstance", "java.text.DecimalFormatSymbols.",
+			"java.util.ResourceBundle.getBundle", "sun.util.locale.provider.",
+			"java.text.DateFormatSymbols.",
+		},
+		begins: []string{
+			"v8::internal::JSDateTimeFormat", "v8::internal::JSNumberFormat",
+			"v8::internal::Intl::", "v8::internal::JSCollator", "icu_", "icu::", "newlocale",
+			"_nl_load_locale",
+		},
+		instead: "make one formatter or collator for each language (Intl.DateTimeFormat, " +
+			"Intl.NumberFormat, Intl.Collator, DateTimeFormatter), and use it for all requests",
+	},
 	{
 		what: "random generators that are seeded each time",
 		functions: []string{
-			"math/rand.NewSource", "math/rand.(*rngSource).Seed",
-			"java.security.SecureRandom.<init>",
+			"math/rand.NewSource", "math/rand.(*rngSource).Seed", "math/rand.Seed",
+			"math/rand.seedrand", "java.security.SecureRandom.<init>",
+			"java.security.SecureRandom.getInstance", "init_by_array",
+			"std::mersenne_twister_engine",
 		},
 	},
 	{
 		what: "mappers of JSON or XML that are made each time",
 		functions: []string{
 			"com.fasterxml.jackson.databind.ObjectMapper.<init>", "com.google.gson.Gson.<init>",
-			"javax.xml.bind.JAXBContext.newInstance", "jakarta.xml.bind.JAXBContext.newInstance",
+			"com.google.gson.GsonBuilder.create", "javax.xml.bind.JAXBContext.newInstance",
+			"jakarta.xml.bind.JAXBContext.newInstance",
 			"javax.xml.parsers.DocumentBuilderFactory.newInstance",
+			"javax.xml.parsers.SAXParserFactory.newInstance",
+			"javax.xml.transform.TransformerFactory.newInstance",
+			"javax.xml.validation.SchemaFactory.", "javax.xml.xpath.XPathFactory.newInstance",
+			"javax.xml.stream.XMLInputFactory.newInstance",
+			"com.sun.org.apache.xpath.internal.compiler.",
+			"com.sun.org.apache.xalan.internal.xsltc.compiler.",
+			"com.thoughtworks.xstream.XStream.<init>", "encoding/gob.NewEncoder",
+			"encoding/gob.(*Decoder).compileDec", "encoding/gob.(*Decoder).getDecoderEnginePtr",
+			"encoding/gob.compileEnc", "encoding/gob.(*Encoder).sendTypeDescriptor",
+			"encoding/gob.(*Decoder).recvType", "encoding/xml.getTypeInfo",
 		},
+		instead: "make one for all requests: it remembers what it has found out of each type",
+	},
+	{
+		what: "things that are copied by writing them down and reading them again, or piece by " +
+			"piece to the bottom (deep copies)",
+		functions: []string{
+			"org.apache.commons.lang3.SerializationUtils.clone", "java.io.ObjectInputStream.",
+			"java.io.ObjectOutputStream.", "org.dozer.", "org.modelmapper.",
+			"github.com/jinzhu/copier.", "github.com/mitchellh/copystructure.",
+			"github.com/barkimedes/go-deepcopy.", "github.com/mohae/deepcopy.",
+			"encoding/gob.(*Encoder).Encode", "encoding/gob.(*Decoder).Decode",
+			"google.golang.org/protobuf/proto.Clone", "structuredClone", "baseClone", "cloneDeep",
+			"rb_marshal_dump", "rb_marshal_load", "rb_marshal_dump_limited", "php_var_serialize",
+			"php_var_unserialize", "zif_serialize", "zif_unserialize",
+		},
+		begins:  []string{"v8::internal::ValueSerializer", "v8::internal::ValueDeserializer"},
+		files:   []string{"copy.py", "lodash/_baseClone.js", "rfdc/index.js"},
+		instead: "copy only what is changed, share what is not, or keep what is shared read-only",
+	},
+	{
+		what: "settings and lists in YAML, TOML or the like that are read each time",
+		functions: []string{
+			"gopkg.in/yaml.v2.", "gopkg.in/yaml.v3.", "go.yaml.in/yaml/", "sigs.k8s.io/yaml.",
+			"sigs.k8s.io/yaml/", "github.com/goccy/go-yaml.", "github.com/goccy/go-yaml/",
+			"github.com/BurntSushi/toml.", "github.com/pelletier/go-toml.",
+			"github.com/pelletier/go-toml/", "gopkg.in/ini.v1.", "github.com/spf13/viper.",
+			"org.yaml.snakeyaml.", "org.snakeyaml.engine.", "java.util.Properties.load",
+			"com.fasterxml.jackson.dataformat.yaml.", "com.typesafe.config.",
+			"YamlDotNet.", "composeNode",
+		},
+		begins: []string{"yaml_parser_", "serde_yaml::", "toml::", "YAML::"},
+		files: []string{
+			"yaml/scanner.py", "yaml/reader.py", "yaml/parser.py", "yaml/composer.py",
+			"yaml/constructor.py", "yaml/resolver.py", "yaml/__init__.py", "tomllib/_parser.py",
+			"tomli/_parser.py", "configparser.py", "toml/decoder.py", "js-yaml/loader.js",
+			"psych/parser.rb", "psych/tree_builder.rb", "psych/scalar_scanner.rb",
+		},
+		instead: "read them once, when the program starts or when the file has changed, and keep " +
+			"what came of it; where it is what clients send, a faster form or a faster library",
+	},
+	{
+		what: "XML or CSV that is read again and again",
+		functions: []string{
+			"encoding/xml.(*Decoder).", "encoding/xml.Unmarshal", "encoding/csv.(*Reader).",
+			"com.sun.org.apache.xerces.internal.", "javax.xml.parsers.DocumentBuilder.parse",
+			"org.apache.commons.csv.", "com.opencsv.", "System.Xml.XmlDocument.Load",
+			"xmlParseDocument", "XML_ParseBuffer", "doContent",
+		},
+		begins: []string{"tinyxml2::", "quick_xml::", "xmlParse"},
+		files: []string{
+			"etree/ElementTree.py", "dom/expatbuilder.py", "csv.py", "lib/sax.js",
+			"xmlparser/OrderedObjParser.js", "rexml/parsers/baseparser.rb", "csv/parser.rb",
+		},
+		common:  true,
+		instead: "read what does not change once, and keep what came of it",
+	},
+	{
+		what: "documents that are parsed or drawn from text each time (HTML, Markdown, user " +
+			"agents)",
+		functions: []string{
+			"golang.org/x/net/html.Parse", "github.com/PuerkitoBio/goquery.",
+			"github.com/yuin/goldmark.", "github.com/yuin/goldmark/",
+			"github.com/russross/blackfriday.", "github.com/gomarkdown/markdown/",
+			"org.jsoup.parser.", "org.commonmark.parser.", "com.vladsch.flexmark.",
+		},
+		files: []string{
+			"markdown/core.py", "markdown/blockprocessors.py", "markdown/treeprocessors.py",
+			"markdown/inlinepatterns.py", "mistune/", "html/parser.py", "bs4/", "lib/marked.cjs",
+			"lib/marked.umd.js", "lib/marked.esm.js", "rules_inline/", "rules_block/",
+			"src/ua-parser.js", "user_agents/parsers.py",
+		},
+		begins:  []string{"pulldown_cmark::", "cmark_"},
+		instead: "keep what came of a document, by its content, as long as it does not change",
 	},
 	{
 		what: "tables that are made each time",
@@ -91,30 +285,226 @@ var wastes = []waste{
 			"hash/crc32.slicingMakeTable", "hash/crc64.MakeTable", "hash/crc64.makeTable",
 			"hash/crc64.makeSlicingBy8Table", "encoding/base64.NewEncoding",
 			"encoding/base32.NewEncoding", "strings.NewReplacer", "strings.(*Replacer).build",
-			"golang.org/x/text/collate.New", "java.text.Collator.getInstance",
-			"java.text.SimpleDateFormat.<init>", "java.time.format.DateTimeFormatter.ofPattern",
+			"strings.makeGenericReplacer", "strings.(*genericReplacer).",
+			"crypto/aes.NewCipher", "golang.org/x/crypto/blowfish.NewCipher",
+			"java.text.SimpleDateFormat.<init>", "java.text.MessageFormat.<init>",
+			"java.text.MessageFormat.applyPattern", "java.text.DecimalFormat.<init>",
+			"java.time.format.DateTimeFormatter.ofPattern",
+			"java.time.format.DateTimeFormatterBuilder.", "gconv_open", "iconv_open",
+			"__gconv_open", "__gconv_find_transform",
 		},
 		instead: "make the table once, when the program starts, and use it for all requests",
+	},
+	{
+		what: "addresses and networks that are parsed each time",
+		functions: []string{
+			"net.ParseCIDR", "net.ParseIP", "net/netip.ParsePrefix", "net/netip.ParseAddr",
+			"java.net.InetAddress.getByName", "inet_pton", "inet_aton",
+		},
+		files: []string{"ipaddress.py", "lib/ipaddr.js"},
+		instead: "parse the networks once, when they are loaded, and keep them in a tree of " +
+			"prefixes",
 	},
 	{
 		what: "compressors that are made each time",
 		functions: []string{
 			"compress/flate.NewWriter", "compress/flate.(*compressor).init",
 			"compress/gzip.NewWriterLevel", "github.com/klauspost/compress/zstd.NewWriter",
-			"java.util.zip.Deflater.<init>", "deflateInit2_",
+			"github.com/andybalholm/brotli.NewWriter",
+			"github.com/klauspost/compress/flate.NewWriter", "java.util.zip.Deflater.<init>",
+			"deflateInit2_", "ZSTD_createCCtx",
 		},
 		instead: "keep compressors in a pool (sync.Pool), and reset them for each response",
 	},
 	{
-		what:      "exceptions whose stacks are written down",
-		functions: []string{"java.lang.Throwable.fillInStackTrace", "java.lang.Throwable.<init>"},
+		what: "exceptions and errors whose stacks are written down",
+		functions: []string{
+			"java.lang.Throwable.fillInStackTrace", "java.lang.Throwable.<init>",
+			"java.lang.Throwable.getStackTrace", "java.lang.Thread.getStackTrace",
+			"java.lang.StackTraceElement.",
+			"java.lang.Throwable.printStackTrace", "System.Diagnostics.StackTrace.",
+			"System.Exception.get_StackTrace", "runtime/debug.Stack", "runtime/debug.PrintStack",
+			"runtime.Callers", "runtime.Stack", "runtime.CallersFrames", "runtime.(*Frames).Next",
+			"github.com/pkg/errors.callers", "github.com/go-errors/errors.New", "captureStackTrace",
+			"prepareStackTraceCallback", "ErrorPrepareStackTrace", "get stack",
+			"rb_exc_backtrace", "rb_make_backtrace", "_Unwind_RaiseException", "_Unwind_Find_FDE",
+			"__cxa_throw", "backtrace_symbols",
+		},
+		begins: []string{
+			"v8::internal::ErrorUtils::", "v8::internal::Isolate::CaptureAndSetErrorStack",
+			"v8::internal::SerializeCallSiteInfo", "v8::internal::Builtin_CallSitePrototype",
+			"uw_frame_state_for", "_Unwind_",
+		},
+		files: []string{"traceback.py"},
+		instead: "answer what is to be expected without an exception; or make one without its " +
+			"stack (Error.stackTraceLimit = 0, writableStackTrace false, errors that are " +
+			"variables)",
 	},
 	{
-		what: "strings that are put together piece by piece", functions: []string{
-			"runtime.concatstrings",
+		what: "classes, plugins and providers that are looked up each time",
+		functions: []string{
+			"java.util.ServiceLoader.", "java.util.ServiceLoader$LazyClassPathLookupIterator.",
+			"java.lang.ClassLoader.loadClass", "java.lang.ClassLoader.getResource",
+			"java.net.URLClassLoader.", "jdk.internal.loader.", "java.util.jar.",
+			"java.util.zip.ZipFile.", "sun.security.jca.GetInstance.", "java.security.Provider.",
+			"sun.security.jca.ProviderList.",
+			"org.springframework.context.support.AbstractApplicationContext.refresh",
+			"rb_f_require", "rb_require_string", "dlopen", "_dl_open",
 		},
+		begins:  []string{"_dl_map_object", "_dl_relocate_object"},
+		files:   []string{"metadata/__init__.py", "pkg_resources/__init__.py"},
+		instead: "look them up once, when the program starts, and keep them",
 	},
-	{what: "slices that grow piece by piece", functions: []string{"runtime.growslice"}},
+	{
+		what: "programs that are started each time",
+		functions: []string{
+			"os/exec.(*Cmd).Start", "os.StartProcess", "syscall.forkExec",
+			"java.lang.ProcessBuilder.start", "java.lang.ProcessImpl.start",
+			"spawnSync", "execSync", "execFileSync", "rb_fork_ruby", "posix_spawn", "__spawni",
+		},
+		begins: []string{"__x64_sys_execve", "do_execveat", "dup_mmap", "copy_page_range"},
+		files:  []string{"node:child_process", "internal/child_process", "subprocess.py"},
+		instead: "do their work in the process, by a library; or keep a few of them running, and " +
+			"talk to them",
+	},
+	{
+		what: "threads that are started each time",
+		functions: []string{
+			"java.lang.Thread.start", "java.lang.Thread.start0", "pthread_create",
+			"rb_thread_create", "std::thread::_M_start_thread", "__pthread_create_2_1",
+			"allocate_stack", "start_new_thread",
+		},
+		begins:  []string{"__x64_sys_clone", "kernel_clone", "copy_process", "__do_sys_clone"},
+		instead: "have a pool of threads for all requests",
+	},
+	{
+		what: "waiting in a loop that asks again and again (spinning)",
+		functions: []string{
+			"runtime.Gosched", "java.lang.Thread.yield", "java.lang.Thread.onSpinWait",
+			"java.util.concurrent.locks.ReentrantLock.tryLock", "sync.(*Mutex).TryLock",
+			"System.Threading.SpinWait.", "System.Threading.SpinLock.", "sched_yield",
+			"pthread_spin_lock", "pthread_mutex_trylock", "std::this_thread::yield",
+			"std::thread::yield_now", "core::hint::spin_loop", "rb_thread_schedule", "waitAtomics",
+		},
+		begins:  []string{"__x64_sys_sched_yield", "do_sched_yield"},
+		instead: "wait for the moment itself: a channel, a condition, a future, a lock that sleeps",
+	},
+	{
+		what: "the runtime's own figures that are taken each time",
+		functions: []string{
+			"runtime.ReadMemStats", "runtime/pprof.", "runtime.GoroutineProfile",
+			"runtime/metrics.Read", "java.lang.management.", "sun.management.", "memoryUsage",
+		},
+		files:   []string{"tracemalloc.py", "psutil/_pslinux.py", "psutil/__init__.py"},
+		instead: "take them every few seconds, in the background: some of them stop all threads",
+	},
+	{
+		what: "files that are read or written in small pieces",
+		functions: []string{
+			"os.(*File).Read", "os.(*File).Write", "os.(*File).WriteString", "os.(*File).ReadAt",
+			"os.(*File).Sync", "java.io.FileInputStream.read", "java.io.FileInputStream.read0",
+			"java.io.FileOutputStream.write", "java.io.RandomAccessFile.read",
+			"java.io.RandomAccessFile.read0",
+		},
+		begins: []string{"vfs_read", "vfs_write", "ksys_pread64", "ext4_file_write_iter"},
+		common: true,
+		asked:  true,
+		instead: "read and write through a buffer (bufio, BufferedInputStream, setvbuf), or the " +
+			"whole file at once",
+	},
+	{
+		what: "texts that are put together or taken apart by a format which is read each time " +
+			"(Sscanf, Sprintf, String.format)",
+		functions: []string{
+			"fmt.Sscanf", "fmt.Sscan", "fmt.Fscan", "fmt.Fscanf", "fmt.Sprintf", "fmt.Sprint",
+			"fmt.Errorf", "java.lang.String.format", "java.util.Formatter.",
+			"java.text.MessageFormat.", "java.util.Scanner.", "java.text.SimpleDateFormat.parse",
+			"System.String.Format",
+		},
+		common: true,
+		instead: "read and write numbers with the functions that are for them (strconv, " +
+			"Integer.parseInt, StringBuilder); use a struct for the key of a map in the place of " +
+			"a text",
+	},
+	{
+		what: "lists that are looked through for each element, or moved for each that is put in " +
+			"or taken out",
+		functions: []string{
+			"slices.Contains", "slices.Index", "slices.IndexFunc", "slices.ContainsFunc",
+			"slices.Insert", "slices.Delete", "container/list.", "java.util.ArrayList.contains",
+			"java.util.ArrayList.indexOf", "java.util.ArrayList.indexOfRange",
+			"java.util.ArrayList.remove", "java.util.ArrayList.fastRemove",
+			"java.util.AbstractCollection.contains", "java.util.LinkedList.node",
+			"java.util.LinkedList.get", "java.util.LinkedList.indexOf",
+			"java.util.LinkedList.contains", "java.util.Vector.indexOf",
+			"java.util.AbstractList.removeRange", "java.util.ImmutableCollections$ListN.indexOf",
+			"java.util.concurrent.CopyOnWriteArrayList.",
+			"java.util.concurrent.CopyOnWriteArraySet.", "java.lang.StringBuilder.insert",
+			"java.lang.StringBuilder.deleteCharAt", "rb_ary_includes", "rb_ary_shift",
+			"rb_ary_delete", "rb_ary_delete_at", "rb_ary_unshift_m", "rb_ary_index", "zif_in_array",
+			"zif_array_search", "php_search_array", "zif_array_shift", "zif_array_unshift",
+			"list_contains", "PySequence_Contains", "PyList_Insert", "list_insert", "list_pop",
+			"lfind",
+		},
+		begins: []string{
+			"Builtins_ArrayIncludes", "Builtins_ArrayIndexOf", "Builtins_ArrayPrototypeIncludes",
+			"Builtins_ArrayPrototypeIndexOf", "Builtins_ArrayPrototypeShift",
+			"Builtins_ArrayPrototypeUnshift", "v8::internal::Builtin_ArrayShift",
+			"v8::internal::Builtin_ArrayUnshift", "Builtins_ArrayPrototypeSplice",
+			"Builtins_ArrayFind", "Builtins_ArrayPrototypeFind",
+		},
+		common: true,
+		instead: "look things up in a set or a map; take from a queue by an index or a ring and " +
+			"not by shifting the list",
+	},
+	{
+		what: "keys whose hashes are the same, so that a map is looked through",
+		functions: []string{
+			"java.util.HashMap$TreeNode.", "java.util.HashMap.treeifyBin",
+			"java.util.concurrent.ConcurrentHashMap$TreeBin.",
+			"java.util.concurrent.ConcurrentHashMap$TreeNode.",
+		},
+		instead: "have hashCode depend on all that equals compares",
+	},
+	{
+		what: "strings that are put together piece by piece",
+		functions: []string{
+			"runtime.concatstrings", "java.lang.StringConcatHelper.", "java.lang.String.concat",
+			"rb_str_plus", "PyUnicode_Concat", "PyUnicode_Append", "unicode_concatenate",
+			"concat_function", "System.String.Concat",
+		},
+		begins: []string{"v8::internal::String::SlowFlatten", "v8::internal::String::Flatten"},
+		common: true,
+		instead: "write the pieces into one buffer (strings.Builder, StringBuilder, " +
+			"''.join(list), << in Ruby), and make the text of it once",
+	},
+	{
+		what: "objects that are copied for each thing that is added to them (spread, concat, " +
+			"merge)",
+		functions: []string{
+			"maps.Clone", "maps.Copy", "slices.Clone", "rb_hash_merge", "rb_hash_dup",
+			"rb_ary_plus", "zif_array_merge", "zend_array_dup", "java.util.Arrays.copyOf",
+			"java.util.Arrays.copyOfRange", "java.util.ArrayList.<init>",
+			"java.util.HashMap.<init>", "java.util.HashMap.putMapEntries",
+		},
+		begins: []string{
+			"Builtins_CloneObjectIC", "Builtins_CopyDataProperties", "Builtins_SetDataProperties",
+			"Builtins_CloneFastJSArray", "Builtins_ArrayConcat",
+			"v8::internal::Builtin_ArrayConcat", "Builtins_ObjectAssign",
+			"v8::internal::JSReceiver::SetOrCopyDataProperties",
+			"v8::internal::Runtime_CloneObjectIC",
+		},
+		common:  true,
+		instead: "add to one object in a loop, and hand it on when it is whole",
+	},
+	{
+		what: "slices that grow piece by piece",
+		functions: []string{
+			"runtime.growslice", "java.util.ArrayList.grow", "std::vector::_M_realloc_insert",
+		},
+		common:  true,
+		instead: "give them the room that they will need when they are made",
+	},
 	{
 		what: "keys of a sort that are made again for each comparison",
 		is:   makesSortKeys,
@@ -127,8 +517,10 @@ var wastes = []waste{
 		begins: []string{
 			"RegExp:", "Builtins_RegExp", "java.util.regex.", "System.Text.RegularExpressions.",
 			"pcre2_match", "pcre2_jit_match", "pcre_exec", "sre_ucs", "sre_search", "onig_search",
-			"onig_match",
+			"onig_match", "pcre2_dfa_match", "regexec", "re_search_internal",
+			"std::__detail::_Executor", "github.com/dlclark/regexp2.",
 		},
+		common: true,
 		instead: "leave an expression one way to match: no star inside of a star, no two of them " +
 			"that fit the same beside each other, an anchor at its beginning; or use an engine " +
 			"that takes a linear time (RE2, Rust's regex), and bound the length of what is matched",
@@ -138,62 +530,50 @@ var wastes = []waste{
 			"(strlen, memchr, strstr; sscanf and strcat look for the end at each call)",
 		searches: []string{
 			"rawmemchr", "memchr", "strlen", "strnlen", "strchr", "strchrnul", "strstr",
-			"strcasestr",
-			"memmem", "wcslen", "strpbrk", "strspn", "strcspn",
+			"strcasestr", "memmem", "wcslen", "strpbrk", "strspn", "strcspn",
 		},
+		common: true,
+		asked:  true,
 		instead: "keep the length of a text, or where it was read to, and go on from there: " +
 			"strtoul and strtod in the place of sscanf, stpcpy or a pointer to the end in the " +
 			"place of strcat, and no strlen in the condition of a loop",
 	},
-}
-
-// in says that the waste is under way in a stack.
-func (w *waste) in(stack []profile.Frame) bool {
-	return slices.ContainsFunc(stack, func(f profile.Frame) bool {
-		return isOneOf(f, w.functions, w.begins, w.files)
-	}) || len(stack) > 0 && slices.Contains(w.searches, plainName(stack[0].Function)) ||
-		w.is != nil && w.is(stack)
-}
-
-// sorters are functions of libraries that ask again and again which of two things comes first, and
-// comparers are what somebody calls to answer that.
-var (
-	sorters = []string{
-		"sort.Slice", "sort.SliceStable", "sort.Sort", "sort.Stable", "slices.SortFunc",
-		"slices.SortStableFunc", "slices.SortedFunc", "slices.SortedStableFunc",
-		"java.util.TimSort.", "java.util.ComparableTimSort.", "java.util.Arrays.sort",
-		"Builtins_ArrayTimSort", "Builtins_ArrayPrototypeSort", "qsort", "qsort_r",
-		"msort_with_tmp",
-	}
-	comparers = []string{
-		"cmp.", "strings.Compare", "strings.EqualFold", "bytes.Compare", "bytes.Equal",
-		"bytes.EqualFold", "runtime.memequal", "runtime.cmpstring", "internal/bytealg.",
-		"runtime.mapaccess1", "runtime.mapaccess1_faststr", "runtime.mapaccess1_fast64",
-		"internal/runtime/maps.", "time.Time.", "math.", "math/big.",
-		"java.lang.String.", "java.lang.Integer.", "java.lang.Long.", "java.lang.Double.",
-		"java.util.Comparator.", "java.util.Objects.", "memcmp", "strcmp", "strncmp", "strcoll",
-	}
-)
-
-// makesSortKeys says that a comparison for a sort calls a library to do more than compare: what that
-// finds is of one of the two things, and the same in each of their comparisons.
-func makesSortKeys(stack []profile.Frame) bool {
-	is := func(f profile.Frame, names []string) bool {
-		return slices.ContainsFunc(names, func(n string) bool {
-			return fits(f.Function, n) || plainName(f.Function) == n
-		})
-	}
-	sort := slices.IndexFunc(stack, func(f profile.Frame) bool { return is(f, sorters) })
-	if sort < 0 {
-		return false
-	}
-	own := slices.IndexFunc(stack[:sort], profile.User)
-	return own > 0 && !is(stack[own-1], comparers)
-}
-
-// plainName is a C function's name without the underscores before it and the kind of processor
-// behind.
-func plainName(function string) string {
-	name, _, _ := strings.Cut(strings.TrimLeft(function, "_"), "_")
-	return name
+	{
+		what: "memory that is cleared, or taken from the kernel page by page, each time: " +
+			"large buffers",
+		functions: []string{
+			"runtime.makeslice", "runtime.mallocgcLarge", "runtime.memclrNoHeapPointers",
+		},
+		begins: []string{
+			"clear_page", "do_anonymous_page", "asm_exc_page_fault", "asm_sysvec_page_fault",
+			"__x64_sys_munmap", "__x64_sys_mmap", "__x64_sys_madvise", "__x64_sys_brk", "do_munmap",
+			"zap_pte_range", "unmap_region",
+		},
+		searches: []string{"memset", "bzero"},
+		common:   true,
+		asked:    true,
+		instead: "keep large buffers and use them again (a pool, one for each worker), and make " +
+			"them no larger than what they hold; in C let malloc keep what is freed " +
+			"(M_MMAP_THRESHOLD, M_TRIM_THRESHOLD)",
+	},
+	{
+		what:     "memory that is copied again and again (realloc, memcpy, memmove)",
+		searches: []string{"memcpy", "memmove", "mempcpy", "runtime.memmove", "realloc"},
+		begins:   []string{"copy_page", "__x64_sys_mremap"},
+		common:   true,
+		asked:    true,
+		instead: "let what grows double its room; pass references and not copies; and put in and " +
+			"take out at the end of a list, not at its beginning",
+	},
+	{
+		what: "memory that is asked for and given back again and again (malloc, free)",
+		begins: []string{
+			"_int_malloc", "_int_free", "malloc_consolidate", "unlink_chunk", "sysmalloc",
+			"__libc_malloc", "__libc_calloc",
+		},
+		searches: []string{"malloc", "free", "cfree", "calloc"},
+		common:   true,
+		asked:    true,
+		instead:  "allocate once for a request (an arena), or keep what is freed in a list",
+	},
 }

@@ -27,7 +27,7 @@ func foreign(name, file, binary string) Origin {
 	case internals[name], binary == "" && file == "" && compiledParts(name):
 		return Runtime
 	case binary != "":
-		return ofBinary(path.Base(binary), file)
+		return ofBinary(name, path.Base(binary), file)
 	}
 	for language, standard := range libraries {
 		if strings.HasSuffix(file, language) {
@@ -61,7 +61,7 @@ func compiledParts(name string) bool {
 
 // ofBinary judges code that was compiled ahead. Shared libraries are mostly the distribution's:
 // what they do counts as done by who called them.
-func ofBinary(binary, file string) Origin {
+func ofBinary(name, binary, file string) Origin {
 	for _, prefix := range runtimes {
 		if strings.HasPrefix(binary, prefix) {
 			return Runtime
@@ -73,7 +73,27 @@ func ofBinary(binary, file string) Origin {
 	if strings.HasPrefix(file, "/rustc/") || strings.HasPrefix(file, "/usr/include/") {
 		return Standard
 	}
+	if compiledIn(name) {
+		return Standard
+	}
 	return Own
+}
+
+// compiledIn says that a function of a binary is of the standard library of C++ or Rust, of which
+// templates and generic functions are compiled into the program.
+func compiledIn(name string) bool {
+	for _, result := range []string{"void ", "bool "} {
+		name = strings.TrimPrefix(name, result)
+	}
+	for _, library := range []string{
+		"std::", "__gnu_cxx::", "core::", "alloc::", "hashbrown::", "<core::", "<alloc::", "<std::",
+		"__rust_", "__rdl_", "operator new", "operator delete",
+	} {
+		if strings.HasPrefix(name, library) {
+			return true
+		}
+	}
+	return false
 }
 
 // runtimes begin the names of interpreters and of libraries that any program has.

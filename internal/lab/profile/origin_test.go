@@ -51,6 +51,10 @@ func TestWhoseCodeAFunctionIsInOtherLanguages(t *testing.T) {
 		{"memcpy", "", "/usr/lib/x86_64-linux-gnu/libc.so.6", lab.Runtime},
 		{"tcp_sendmsg", "", "[kernel]", lab.Runtime},
 		{"score", "", "", lab.Own}, // folded stacks of anything
+		{"std::vector<int>::push_back", "", "/usr/sbin/shopd", lab.Standard},
+		{"void std::sort<int*>", "", "/usr/sbin/shopd", lab.Standard},
+		{"core::slice::sort::merge", "", "/usr/sbin/shopd", lab.Standard},
+		{"shop::score", "", "/usr/sbin/shopd", lab.Own},
 		{"[unknown]", "", "/usr/sbin/shopd", lab.Runtime},
 	} {
 		top := one(t, c.name, c.file, c.binary).Top(lab.CPU, lab.FirstUser, 1)
