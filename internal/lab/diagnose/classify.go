@@ -66,6 +66,7 @@ var classes = []class{
 		},
 		files: []string{
 			"logging/__init__.py", "logging/handlers.py", "logging/config.py", "loguru/_logger.py",
+			"util/inspect", "util/debuglog",
 			"loguru/_better_exceptions.py", "loguru/_file_sink.py", "structlog/dev.py",
 			"structlog/stdlib.py", "logbook/base.py", "rich/logging.py",
 			"pythonjsonlogger/jsonlogger.py", "loguru/_handler.py", "structlog/_base.py",

@@ -79,6 +79,31 @@ func (e *Evidence) growsWithRequests(name string) bool {
 	return up(all) || name != measure.TargetOutgoingEstablished && up(without)
 }
 
+// memoryAllAlong is memory that has grown with each request from the first step to the last, where
+// a survey ended before it came back to a gentle load: as one does that waits in vain for a service
+// to be again what it was.
+func (e *Evidence) memoryAllAlong() *grown {
+	var served, all []float64
+	sum := 0.0
+	for i := range e.Run.Steps {
+		m := &Moment{Step: &e.Run.Steps[i], near: true}
+		ended := float64(m.Step.Totals.Ended.Total())
+		if m.Has(measure.TargetRSS) {
+			served, all = append(served, sum+ended/2), append(all, m.Mean(measure.TargetRSS))
+		}
+		sum += ended
+	}
+	if len(served) < fewestSteps {
+		return nil
+	}
+	before, after := all[0], all[len(all)-1]
+	each, explained := fitted(served, all)
+	if explained < straight || each < fewestBytes || after-before < mostBytes || after < 1.3*before {
+		return nil
+	}
+	return &grown{"memory", measure.TargetRSS, before, after, each, size, nil}
+}
+
 // degraded is the highest rate that was served well before the service failed at far lower ones,
 // the line among them; 0 where that is not so.
 func (e *Evidence) degraded() float64 {

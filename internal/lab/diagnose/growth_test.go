@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
 )
 
@@ -57,6 +58,26 @@ func TestALeakSetsTheLineWhereWhatWasServedBeforeFailsLater(t *testing.T) {
 	if f := d.found("leak"); f == nil || f.Rank != Binding || !f.says("the line has fallen to 400") ||
 		d.First.What != "leak" {
 		t.Errorf("found %+v, and the bottleneck is %+v", f, d.First)
+	}
+}
+
+func TestMemoryThatGrewAllAlongIsALeakWhereASurveyEndsWithoutAGentleLoad(t *testing.T) {
+	cut := func(lines ...string) *record.Run {
+		run := newFixture(t, append(strings.Split(base, "\n"), lines...)...).open(t)
+		run.Steps = run.Steps[:len(run.Steps)-1]
+		first := run.Steps[0] // five steps are looked at
+		first.Plan.Number = 0
+		run.Steps = append([]measure.Step{first}, run.Steps...)
+		return run
+	}
+	f := Run(cut(leaking...)).found("leak")
+	if f == nil || !f.says("200 MB after the survey") {
+		t.Errorf("found %+v", f)
+	}
+	once := Run(cut("before target.memory.rss_bytes = 100000000", "half target.memory.rss_bytes = 230000000",
+		"at-line target.memory.rss_bytes = 230000000", "over target.memory.rss_bytes = 230000000"))
+	if once.found("leak") != nil {
+		t.Errorf("a heap that has grown once: found %v", names(once))
 	}
 }
 

@@ -80,6 +80,27 @@ func TestConnectionsOfClientsThatAreResetAreClosedByTheService(t *testing.T) {
 	}
 }
 
+func TestConnectionsOfClientsAreClosedByTheServiceWhereverSocketsWereCounted(t *testing.T) {
+	const rule = "client-connections-closed"
+	made := []string{"at-line connections 1000", "at-line kept 40"}
+	before := append(made, "before listener.connections.time_wait = 5000",
+		"before listener.clients.time_wait = 10")
+	if f := diagnosed(t, before...).found(rule); f == nil || !f.says("after 1.00 requests each") {
+		t.Errorf("counted before the line: found %+v", f)
+	}
+	clients := append(made, "before listener.connections.time_wait = 10",
+		"before listener.clients.time_wait = 5000")
+	if d := diagnosed(t, clients...); d.found(rule) != nil {
+		t.Errorf("counted before the line, and the clients close: found %v", names(d))
+	}
+	if f := diagnosed(t, made...).found(rule); f == nil || !f.says("after 1.00 requests each") {
+		t.Errorf("never counted: found %+v", f)
+	}
+	if d := diagnosed(t, append(made, "at-line failed timeout .1")...); d.found(rule) != nil {
+		t.Errorf("never counted, and clients give up: found %v", names(d))
+	}
+}
+
 func TestConnectionsThatOthersOpenAreNotTheServices(t *testing.T) {
 	kept := []string{
 		"at-line host.tcp.opened_active += 600", "all target.outgoing.established = 20",

@@ -33,6 +33,15 @@ var causes = []cause{
 			return g != nil && (g.what == "memory" || g.what == "goroutines")
 		},
 	},
+	// What kept growing has cost more and more: whatever is full at the end was not before.
+	{
+		rule: "leak",
+		makes: []string{
+			"single-threaded", "gomaxprocs-low", "concurrency-limited", "cpu-hot-function",
+			"lock-contention", "slow-dependency",
+		},
+		when: func(e *Evidence) bool { return e.degraded() > 0 },
+	},
 	// Who has no descriptor left, or no processor time, accepts nobody.
 	{rule: "descriptors-near-limit", makes: []string{"accept-queue-overflow", "backlog-small"}},
 	{

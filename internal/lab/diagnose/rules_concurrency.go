@@ -277,7 +277,7 @@ func (e *Evidence) fittedThoughBusy(p *places) bool {
 // processors are idle: it has no more of them. Its clients connect again and again.
 func (e *Evidence) turnsAway() bool {
 	made := e.AtLine.connections()
-	here, there := e.closers()
+	here, there, _ := e.closers()
 	return made > 0 && e.AtLine.Goodput() < made/2 && here > 2*there && here >= 10 &&
 		e.idleProcessors() >= leastIdle
 }

@@ -27,7 +27,7 @@ var growthRules = []Rule{
 			"it grows no more at the gentle load of the last step",
 			func(e *Evidence) (string, bool) {
 				g := e.growth()
-				if g == nil || g.name == "" {
+				if g == nil || g.name == "" || e.After == nil {
 					return "", false
 				}
 				all, _, _ := e.After.values(g.name)
@@ -83,7 +83,10 @@ func (e *Evidence) growth() *grown {
 	if g := e.goroutinesGrown(); g != nil {
 		return g
 	}
-	if e.Before == nil || e.After == nil {
+	if e.After == nil {
+		return e.memoryAllAlong()
+	}
+	if e.Before == nil {
 		return nil
 	}
 	kept := max(e.After.Last(measure.ListenerEstablished)-

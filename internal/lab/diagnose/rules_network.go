@@ -205,7 +205,7 @@ var networkRules = []Rule{
 	{
 		Name:  "client-connections-closed",
 		Claim: "The service closes its clients' connections",
-		Needs: []string{measure.ListenerTimeWait},
+		Needs: []string{measure.TargetCPU},
 		Threshold: "under 10 requests for each connection, with TLS under 30, and the service " +
 			"closes first",
 		Reason: "each connection costs the service as much processor time as several small " +
@@ -215,7 +215,7 @@ var networkRules = []Rule{
 			if made == 0 || e.AtLine.Goodput()/made > e.worthKeeping() || e.turnsAway() {
 				return nil
 			}
-			here, there := e.closers()
+			here, there, _ := e.closers()
 			return &Finding{
 				Claim: fmt.Sprintf("%s closes its clients' connections after %s requests each",
 					e.server(), number(e.AtLine.Goodput()/made)),
@@ -246,7 +246,11 @@ var networkRules = []Rule{
 				},
 			},
 			{"the clients close first", func(e *Evidence) (string, bool) {
-				here, there := e.closers()
+				here, there, counted := e.closers()
+				if !counted { // who gives up makes a new one
+					gave := e.AtLine.Failed(measure.Timeout)
+					return percent(gave) + " of their requests timed out", gave > .01
+				}
 				return fmt.Sprintf("%s connections were closed first by the service, "+
 						"%s by its clients", number(here), number(there)),
 					!e.resetsClients() && (here <= 2*there || here < fewClosed)
@@ -418,10 +422,17 @@ func (m *Moment) opened() float64 {
 }
 
 // closers are the connections that the service closed first and those that its clients did, as far
-// as they are remembered at the line.
-func (e *Evidence) closers() (service, clients float64) {
-	return e.AtLine.Mean(measure.ListenerTimeWait),
-		e.AtLine.Mean(measure.ListenerClientTimeWait)
+// as they are remembered: at the line, or at the last load before it at which sockets were counted,
+// since where there are very many they are counted rarely. Where none were, clients that keep their
+// connections and lose them after answers say enough.
+func (e *Evidence) closers() (service, clients float64, counted bool) {
+	for i := len(e.Run.Steps) - 1; i >= 0; i-- {
+		m := &Moment{Step: &e.Run.Steps[i], near: true}
+		if m.Step.Plan.Number <= e.AtLine.Step.Plan.Number && m.Has(measure.ListenerTimeWait) {
+			return m.Mean(measure.ListenerTimeWait), m.Mean(measure.ListenerClientTimeWait), true
+		}
+	}
+	return 0, 0, false
 }
 
 // keepsAll says that the service has as many connections to others all the time, all of them on this
@@ -461,7 +472,7 @@ func (e *Evidence) worthKeeping() float64 {
 // remembers, by a reset: the generator keeps its own, and none of its requests timed out, and yet
 // it had to make new ones again and again.
 func (e *Evidence) resetsClients() bool {
-	here, there := e.closers()
+	here, there, _ := e.closers()
 	connections := float64(e.AtLine.Step.Plan.Connections)
 	return here+there < fewClosed && e.AtLine.Failed(measure.Timeout) == 0 &&
 		float64(e.AtLine.Step.Totals.ConnectionsMade) > connections+fewClosed && connections > 0

@@ -350,8 +350,8 @@ var runtimesStay = map[string]string{
 		"enough; answer before the body is read only when it is small",
 	measure.RuntimeNode: "server.keepAliveTimeout is 5 s unless it is set, and " +
 		"server.maxRequestsPerSocket should be 0",
-	measure.RuntimeCPython: "http.server closes unless protocol_version is HTTP/1.1 and each " +
-		"response has a Content-Length",
+	measure.RuntimeCPython: "http.server answers with HTTP/1.0, and closes, unless its handler's " +
+		"protocol_version is HTTP/1.1 and each response has a Content-Length",
 	measure.RuntimeJVM: "Tomcat's maxKeepAliveRequests is 100 unless it is set; the JDK's server " +
 		"keeps 200 idle ones (-Djdk.httpserver.maxIdleConnections), and closes where a body is " +
 		"not read",

@@ -54,3 +54,18 @@ func TestConnectionsThatAreHeldForLongerWithMoreLoadAreNotTooFew(t *testing.T) {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
 	}
 }
+
+func TestAPoolIsTooSmallThatRequestsWaitForBeyondTheLine(t *testing.T) {
+	pool := []string{
+		"all host.cpu.busy_seconds += .4", "all target.cpu.seconds += .2", "all db.max_open = 24",
+		"before db.in_use = 20.5", "half db.in_use = 21", "at-line db.in_use = 23",
+		"over db.in_use = 24", "at-line db.wait_seconds += 2",
+	}
+	f := diagnosed(t, append(pool, "over db.wait_seconds += 50")...).found("database-pool-small")
+	if f == nil || !f.says("one of 24.0 connections") || f.Rank != Binding {
+		t.Errorf("found %+v", f)
+	}
+	if d := diagnosed(t, append(pool, "over db.wait_seconds += 4")...); d.found("database-pool-small") != nil {
+		t.Errorf("hardly any wait: found %v", names(d))
+	}
+}
