@@ -80,8 +80,8 @@ func (e *Evidence) growsWithRequests(name string) bool {
 }
 
 // memoryAllAlong is memory that has grown with each request from the first step to the last, where
-// a survey ended before it came back to a gentle load: as one does that waits in vain for a service
-// to be again what it was.
+// a survey ended before it came back to a gentle load: as one does when the service does not become
+// again what it was.
 func (e *Evidence) memoryAllAlong() *grown {
 	var served, all []float64
 	sum := 0.0

@@ -74,8 +74,8 @@ func TestMemoryThatGrewAllAlongIsALeakWhereASurveyEndsWithoutAGentleLoad(t *test
 	if f == nil || !f.says("200 MB after the survey") {
 		t.Errorf("found %+v", f)
 	}
-	once := Run(cut("before target.memory.rss_bytes = 100000000", "half target.memory.rss_bytes = 230000000",
-		"at-line target.memory.rss_bytes = 230000000", "over target.memory.rss_bytes = 230000000"))
+	once := Run(cut("before target.memory.rss_bytes = 100000000",
+		"half target.memory.rss_bytes = 230000000", "at-line target.memory.rss_bytes = 230000000", "over target.memory.rss_bytes = 230000000"))
 	if once.found("leak") != nil {
 		t.Errorf("a heap that has grown once: found %v", names(once))
 	}

@@ -146,8 +146,8 @@ var databaseRules = []Rule{
 				}
 				g.Low, g.High = min(g.Low, g.Factor), max(g.Factor, min(g.High, 1.2*g.Factor))
 			}
-			return &Finding{
-				Claim: fmt.Sprintf("Requests wait for one of %s connections to the "+
+			f := &Finding{
+				Claim: fmt.Sprintf("Requests wait for one of %s connections of the pool to the "+
 					"database: %s of each takes %s",
 					number(pool), span(waiting/max(m.Goodput(), 1e-9)), span(m.Service())),
 				Rank:       Binding,
@@ -172,6 +172,18 @@ var databaseRules = []Rule{
 				}},
 				Gain: g,
 			}
+			kept := e.Before.Mean(measure.DBInUse)
+			if kept >= .5*pool && kept >= 2*e.Before.Inside() {
+				f.Claim += fmt.Sprintf("; %s of them are taken even at a gentle load, when %s "+
+					"requests are inside", number(kept), number(e.Before.Inside()))
+				f.Advice = append([]Action{{
+					Text: "see what holds connections for longer than a request: rows or a " +
+						"transaction that are not closed, a LISTEN, a lock of the session",
+					Command: "psql -c 'SELECT state, left(query, 60), count(*) FROM " +
+						"pg_stat_activity GROUP BY 1, 2 ORDER BY 3 DESC'",
+				}}, f.Advice...)
+			}
+			return f
 		},
 		Counters: []Counter{
 			processorBusy,
