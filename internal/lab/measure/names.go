@@ -58,6 +58,9 @@ const (
 	// OutgoingTo begins the names of the values that tell the target's connections by where they
 	// go: an address and port follow it.
 	OutgoingTo = "target.outgoing.to."
+	// OutgoingWaiting begins the names of those of these connections on which an answer is waited
+	// for; the same address follows it.
+	OutgoingWaiting = "target.outgoing.waiting."
 	// Behind begins the names of the processor time of what the target asks on its own machine: an
 	// address and port, a slash and the process's name follow it.
 	Behind = "behind.cpu_seconds."

@@ -219,7 +219,7 @@ func addresses(list []netip.AddrPort) string {
 func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	err := c.whose(t.candidates)
 	var open, closeWaits float64
-	to := make(map[netip.AddrPort]int)
+	to, waiting := make(map[netip.AddrPort]int), make(map[netip.AddrPort]int)
 	for _, s := range t.candidates {
 		if !c.owned[s.inode] {
 			continue
@@ -228,6 +228,9 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 		case established:
 			open++
 			to[s.remote]++
+			if s.waits {
+				waiting[s.remote]++
+			}
 		case closeWait:
 			closeWaits++
 		}
@@ -247,6 +250,9 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	into[measure.TargetOutgoingTimeWait], into[measure.TargetOutgoingTimeWaitThere] = here, there
 	for _, at := range busiest(to) {
 		into[measure.OutgoingTo+at.String()] = float64(to[at])
+		if t.told {
+			into[measure.OutgoingWaiting+at.String()] = float64(waiting[at])
+		}
 	}
 	return err
 }
@@ -324,6 +330,7 @@ type tally struct {
 	// where they were accepted here.
 	towards, from map[netip.AddrPort]int
 	candidates    []candidate
+	told          bool // it is known of them whether they wait for an answer
 }
 
 // bindings are addresses that are listened on. In another network namespace there may be tens of
@@ -356,6 +363,7 @@ type candidate struct {
 	inode  uint64
 	state  int
 	remote netip.AddrPort
+	waits  bool
 }
 
 func newTally(c *census) *tally {
@@ -448,7 +456,8 @@ func (t *tally) outgoing(s socket) {
 	if s.state == timeWait {
 		t.towards[s.remote]++
 	} else if s.inode != 0 && len(t.candidates) < maxCandidates {
-		t.candidates = append(t.candidates, candidate{s.inode, s.state, s.remote})
+		t.candidates = append(t.candidates, candidate{s.inode, s.state, s.remote, s.waits})
+		t.told = t.told || s.told
 	}
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // fresh takes a sample with a census, however short ago the last one was.
@@ -238,6 +240,32 @@ func TestConnectionsThatTheTargetOpensAreItsOutgoingOnes(t *testing.T) {
 	if missing := s.NotMeasured(); strings.Contains(strings.Join(missing, "\n"), "sockets by use") {
 		t.Errorf("%q", missing)
 	}
+}
+
+func TestConnectionsOnWhichAnAnswerIsWaitedForAreCounted(t *testing.T) {
+	target, address := listenOn(t, "127.0.77.1:0")
+	upstream, to := listenOn(t, "127.0.77.1:0")
+	s := New(Options{PID: os.Getpid(), Listen: []netip.AddrPort{address}})
+	pair(t, target, address)
+	pair(t, upstream, to)
+	client, server := pair(t, upstream, to)
+	name := measure.OutgoingWaiting + to.String()
+	// The kernel tells the times to some milliseconds: whoever asks again is later than what came.
+	turns := func(who *net.TCPConn, want float64) {
+		t.Helper()
+		for range 5000 {
+			if _, err := who.Write([]byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if fresh(s)[name] == want {
+				return
+			}
+		}
+		t.Errorf("an answer is waited for on %v connections, want %v", fresh(s)[name], want)
+	}
+	turns(client, 1)
+	turns(server, 0)
+	turns(client, 1)
 }
 
 func TestWhatIsSentAgainIsCountedOfTheTargetsConnections(t *testing.T) {

@@ -17,6 +17,7 @@ const (
 	diagBytecode    = 1 // attribute of a request
 	diagInfo        = 2 // attribute of an answer, a struct tcp_info
 	diagStates      = 1<<12 - 2
+	askInfo         = 1 << (diagInfo - 1)
 
 	bytecodeJump = 1
 	bytecodeGE   = 2 // of the local port
@@ -70,9 +71,9 @@ type dump struct {
 
 func (d *dump) family(family uint8, low, high uint16) error {
 	if low == 0 {
-		return d.ask(request(family, 0, nil))
+		return d.ask(request(family, askInfo, nil))
 	}
-	if err := d.ask(request(family, 1<<(diagInfo-1), within16(low, high))); err != nil {
+	if err := d.ask(request(family, askInfo, within16(low, high))); err != nil {
 		return err
 	}
 	take := d.take
@@ -83,7 +84,7 @@ func (d *dump) family(family uint8, low, high uint16) error {
 			take(s)
 		}
 	}
-	return d.ask(request(family, 0, outside16(low, high)))
+	return d.ask(request(family, askInfo, outside16(low, high)))
 }
 
 // request is a dump's, without its sequence number.
@@ -216,7 +217,11 @@ func parseDiag(body []byte) (s socket, ok bool) {
 	if s.state == listening {
 		s.queue, s.limit = order.Uint32(body[56:]), order.Uint32(body[60:])
 	}
-	const sentAgain = int(unsafe.Offsetof(unix.TCPInfo{}.Total_retrans))
+	const (
+		sentAgain = int(unsafe.Offsetof(unix.TCPInfo{}.Total_retrans))
+		sent      = int(unsafe.Offsetof(unix.TCPInfo{}.Last_data_sent)) // ms ago
+		came      = int(unsafe.Offsetof(unix.TCPInfo{}.Last_data_recv))
+	)
 	for rest := body[diagMessageSize:]; len(rest) >= unix.SizeofNlAttr; {
 		n := int(order.Uint16(rest))
 		if n < unix.SizeofNlAttr || n > len(rest) {
@@ -225,6 +230,7 @@ func parseDiag(body []byte) (s socket, ok bool) {
 		if info := rest[unix.SizeofNlAttr:n]; order.Uint16(rest[2:]) == diagInfo &&
 			len(info) >= sentAgain+4 {
 			s.retransmits = order.Uint32(info[sentAgain:])
+			s.waits, s.told = order.Uint32(info[sent:]) < order.Uint32(info[came:]), true
 		}
 		rest = rest[min((n+3)&^3, len(rest)):]
 	}

@@ -332,7 +332,8 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 	second := s.Sample(1).Values
 	// What is there or not as this machine was set up.
 	optional := []string{
-		"target.cgroup.", "host.conntrack.", measure.OutgoingTo, measure.Behind, measure.Doing,
+		"target.cgroup.", "host.conntrack.", measure.OutgoingTo, measure.OutgoingWaiting,
+		measure.Behind, measure.Doing,
 		measure.OthersCPU, "target.threads.hottest_share",
 		"target.threads.full", // from the second look on
 	}

@@ -41,6 +41,9 @@ type socket struct {
 	// What only INET_DIAG tells: of one that listens, how many may wait; of others, segments sent
 	// again, where they were asked for.
 	limit, retransmits uint32
+	// waits says that something was sent on it after the last that came, and told that INET_DIAG
+	// told the times of both.
+	waits, told bool
 }
 
 // Connections counts this machine's TCP connections to some addresses, by the end that asked for

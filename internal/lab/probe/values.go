@@ -139,6 +139,9 @@ var Values = []measure.SampleName{
 		"connections that it has opened to others and are open on both sides"),
 	measure.Gauge(measure.OutgoingTo+"<address>",
 		"those of them that go to one address and port: the eight addresses with the most"),
+	measure.Gauge(measure.OutgoingWaiting+"<address>",
+		"those of these on which something was sent after the last that came: the target waits "+
+			"for an answer; to some milliseconds, by INET_DIAG alone"),
 	measure.Counter(measure.Behind+"<address>/<process>",
 		"processor time of a service that the target has connections to, on the same machine, "+
 			"with all that descends from it: four at most"),
