@@ -275,6 +275,25 @@ func TestAnOnlyThreadIsNotTakenForASmallPool(t *testing.T) {
 	}
 }
 
+func TestFewAnswersThatAreWaitedForAtOnceAreALimitOfTheServiceItself(t *testing.T) {
+	lines := slices.Concat(stuck, []string{
+		"all target.outgoing.established = 48", "all target.outgoing.to.127.0.0.1:7000 = 48",
+		"at-line service 12ms", "over goodput 1100",
+	})
+	waiting := "target.outgoing.waiting.127.0.0.1:7000 = "
+	f := diagnosed(t, append(lines[:len(lines):len(lines)], "half "+waiting+"2", "at-line "+waiting+"5",
+		"over "+waiting+"5")...).found("concurrency-limited")
+	if f == nil || !f.says("127.0.0.1:7000 is asked for 5 at a time") || !f.says("a lock that is held") {
+		t.Errorf("found %+v", f)
+	}
+	// All that are under way wait there.
+	d := diagnosed(t, append(lines[:len(lines):len(lines)], "half "+waiting+"2", "at-line "+waiting+"12",
+		"over "+waiting+"48")...)
+	if d.found("concurrency-limited") != nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
 func TestWhoClosesItsClientsConnectionsIsAdvisedInItsOwnWords(t *testing.T) {
 	closes := []string{
 		"at-line connections 1000", "all listener.connections.time_wait = 5000",

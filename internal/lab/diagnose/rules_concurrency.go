@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -64,6 +65,8 @@ type places struct {
 	queue   *queue  // where they stand in line, by a goroutine profile
 	to      string  // the address that the places are connections to
 	toThere float64 // how many these are
+	// asks says that there are more of these, and that on so many at once an answer is waited for.
+	asks bool
 	// fitted says that the station that was fitted to gentle steps is as many as the overload had
 	// inside, and that they do not compute: two independent counts of the same.
 	fitted bool
@@ -83,7 +86,10 @@ func (e *Evidence) places() *places {
 	if p.queue = e.inLine(e.Over); p.queue == nil {
 		p.queue = e.inLine(e.AtLine)
 	}
-	p.to, p.toThere = e.narrow(little)
+	if p.to, p.toThere = e.narrow(little); p.to == "" {
+		p.to, p.toThere = e.fewAsked(little)
+		p.asks = p.to != ""
+	}
 	s, few := e.station(), e.fewAsk()
 	p.n = max(math.Round(little), 1)
 	switch {
@@ -132,19 +138,8 @@ func (e *Evidence) alone() float64 {
 // narrow finds an address to which the service has as many connections at all rates from the line
 // on, all of them taken, while more requests wait than there are of them.
 func (e *Evidence) narrow(little float64) (to string, n float64) {
-	names := map[string]bool{}
-	for i := range e.Run.Steps {
-		for _, sample := range e.Run.Steps[i].Samples {
-			for name := range sample.Values {
-				names[name] = names[name] || strings.HasPrefix(name, measure.OutgoingTo)
-			}
-		}
-	}
-	for name, is := range names {
-		if !is {
-			continue
-		}
-		at, open := strings.TrimPrefix(name, measure.OutgoingTo), e.fromTheLineOn(name)
+	for _, at := range e.sampledOf(measure.OutgoingTo) {
+		open := e.fromTheLineOn(measure.OutgoingTo + at)
 		// A lone request may do more than to hold a connection. Then what it holds it for shows in
 		// how requests delay each other.
 		as := e.station() != nil && float64(e.station().Workers) == open.most
@@ -152,17 +147,54 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 			little/open.most < mostlyFull || little/open.most > 1.3 && !as || e.onlyThread(at) {
 			continue
 		}
-		if to == "" || open.most < n || open.most == n && at < to {
+		if to == "" || open.most < n {
 			to, n = at, open.most
 		}
 	}
 	return to, n
 }
 
+// fewAsked finds an address that the service asks for few things at once, and for as many nearly all
+// the time from the line on, while more requests wait than there are of them: whatever is between
+// them and that lets few through. Were what is asked the limit, all of them would wait there.
+func (e *Evidence) fewAsked(little float64) (to string, n float64) {
+	for _, at := range e.sampledOf(measure.OutgoingWaiting) {
+		asked := e.fromTheLineOn(measure.OutgoingWaiting + at)
+		if asked.count < 3 || asked.most == 0 || asked.sum/float64(asked.count) < mostlyAsked*asked.most ||
+			e.Over.inFlight() < 2*asked.most || !near(little, asked.most, 1/mostlyFull) ||
+			e.onlyThread(at) {
+			continue
+		}
+		if to == "" || asked.most < n {
+			to, n = at, asked.most
+		}
+	}
+	return to, n
+}
+
+// mostlyAsked is how much of the time as many answers are waited for as ever are, at least, when
+// there cannot be more.
+const mostlyAsked = .7
+
+// sampledOf is what follows a prefix in the names of samples, in order.
+func (e *Evidence) sampledOf(prefix string) []string {
+	names := map[string]bool{}
+	for i := range e.Run.Steps {
+		for _, sample := range e.Run.Steps[i].Samples {
+			for name := range sample.Values {
+				if rest, is := strings.CutPrefix(name, prefix); is {
+					names[rest] = true
+				}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
 // gauge is what a gauge was in several steps.
 type gauge struct {
-	least, most float64
-	count       int // of samples
+	least, most, sum float64
+	count            int // of samples
 }
 
 // fromTheLineOn is a gauge in all steps near the line and beyond it. What is sampled rarely may be
@@ -179,7 +211,7 @@ func (e *Evidence) fromTheLineOn(name string) (g gauge) {
 			if g.count++; g.count == 1 {
 				g.least = v
 			}
-			g.least, g.most = min(g.least, v), max(g.most, v)
+			g.least, g.most, g.sum = min(g.least, v), max(g.most, v), g.sum+v
 		}
 	}
 	return g
@@ -321,6 +353,9 @@ func (e *Evidence) waitFor(p *places) string {
 	case p.queue != nil && len(p.queue.where) > 0:
 		return fmt.Sprintf(": the others wait in %s for %s", p.queue.where[0].Function,
 			p.queue.place.what)
+	case p.asks:
+		return fmt.Sprintf(": %s is asked for %.0f at a time, and for as many all the time",
+			e.named(p.to), p.toThere)
 	case p.to != "" && p.toThere == 1:
 		return fmt.Sprintf(": there is one connection to %s, and it is taken all the time",
 			e.named(p.to))
@@ -359,7 +394,16 @@ func (e *Evidence) concurrencyFacts(p *places) []Fact {
 				number(q.inside)),
 		})
 	}
-	if p.to != "" {
+	if p.asks {
+		asked := e.fromTheLineOn(measure.OutgoingWaiting + p.to)
+		facts = append(facts, Fact{
+			What: "connections to " + e.named(p.to) + " on which an answer is waited for, from the " +
+				"line on, on average and at most; connections; requests under way in the overload",
+			Value: fmt.Sprintf("%s, %s; %s; %s", number(asked.sum/float64(asked.count)),
+				number(asked.most), number(e.fromTheLineOn(measure.OutgoingTo+p.to).most),
+				number(e.Over.inFlight())),
+		})
+	} else if p.to != "" {
 		facts = append(facts, Fact{
 			What: "connections to " + e.named(p.to) + " in all steps from the line on; " +
 				"requests under way beyond it",
@@ -388,6 +432,12 @@ func (e *Evidence) wider(p *places) (all []Action) {
 	switch {
 	case p.queue != nil:
 		all = append(all, p.queue.place.widens)
+	case p.asks:
+		all = append(all, Action{
+			Text: fmt.Sprintf("let more requests ask %s at once: look for a lock that is held while "+
+				"it is asked (a mutex, synchronized, a middleware that lets one in), a semaphore, "+
+				"or few threads or workers; its connections wait for work meanwhile", e.named(p.to)),
+		})
 	case p.to != "" && p.n == 1:
 		all = append(all, Action{
 			Text: fmt.Sprintf("one request at a time asks %s: look for a lock that is held while "+
