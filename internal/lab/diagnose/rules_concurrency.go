@@ -155,26 +155,41 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 }
 
 // fewAsked finds an address that the service asks for few things at once, and for as many nearly all
-// the time from the line on, while more requests wait than there are of them: whatever is between
-// them and that lets few through. Were what is asked the limit, all of them would wait there.
+// the time while far more requests are under way: whatever is between them lets few through. Were
+// what is asked the limit, all of them would wait there.
 func (e *Evidence) fewAsked(little float64) (to string, n float64) {
 	for _, at := range e.sampledOf(measure.OutgoingWaiting) {
-		asked := e.fromTheLineOn(measure.OutgoingWaiting + at)
-		if asked.count < 3 || asked.most == 0 || asked.sum/float64(asked.count) < mostlyAsked*asked.most ||
-			e.Over.inFlight() < 2*asked.most || !near(little, asked.most, 1/mostlyFull) ||
-			e.onlyThread(at) {
+		most := e.fromTheLineOn(measure.OutgoingWaiting + at).most
+		all := e.whileCrowded(measure.OutgoingWaiting+at, farMoreInside*most)
+		if all.count < 3 || all.mean() < mostlyAsked*most ||
+			!near(little, most, 1/mostlyFull) || e.onlyThread(at) {
 			continue
 		}
-		if to == "" || asked.most < n {
-			to, n = at, asked.most
+		if to == "" || most < n {
+			to, n = at, most
 		}
 	}
 	return to, n
 }
 
-// mostlyAsked is how much of the time as many answers are waited for as ever are, at least, when
-// there cannot be more.
-const mostlyAsked = .7
+const (
+	// farMoreInside is how many requests are under way, for each place, when all places are sure to
+	// be taken.
+	farMoreInside = 4
+	// mostlyAsked is how much of the time as many answers are waited for then as ever are, at least,
+	// when there cannot be more: who has a place computes too.
+	mostlyAsked = .65
+)
+
+// whileCrowded is a gauge in all steps in which at least so many requests were under way.
+func (e *Evidence) whileCrowded(name string, requests float64) (g gauge) {
+	for i := range e.Run.Steps {
+		if m := (&Moment{Step: &e.Run.Steps[i]}); requests > 0 && m.inFlight() >= requests {
+			g.add(m, name)
+		}
+	}
+	return g
+}
 
 // sampledOf is what follows a prefix in the names of samples, in order.
 func (e *Evidence) sampledOf(prefix string) []string {
@@ -197,6 +212,18 @@ type gauge struct {
 	count            int // of samples
 }
 
+func (g *gauge) add(m *Moment, name string) {
+	all, _, _ := m.values(name)
+	for _, v := range all {
+		if g.count++; g.count == 1 {
+			g.least = v
+		}
+		g.least, g.most, g.sum = min(g.least, v), max(g.most, v), g.sum+v
+	}
+}
+
+func (g *gauge) mean() float64 { return g.sum / max(float64(g.count), 1) }
+
 // fromTheLineOn is a gauge in all steps near the line and beyond it. What is sampled rarely may be
 // missing in any one of them.
 func (e *Evidence) fromTheLineOn(name string) (g gauge) {
@@ -206,13 +233,7 @@ func (e *Evidence) fromTheLineOn(name string) (g gauge) {
 		if e.Line == 0 || m.Step.Plan.Rate < near*e.Line {
 			continue
 		}
-		all, _, _ := m.values(name)
-		for _, v := range all {
-			if g.count++; g.count == 1 {
-				g.least = v
-			}
-			g.least, g.most, g.sum = min(g.least, v), max(g.most, v), g.sum+v
-		}
+		g.add(m, name)
 	}
 	return g
 }
@@ -354,7 +375,7 @@ func (e *Evidence) waitFor(p *places) string {
 		return fmt.Sprintf(": the others wait in %s for %s", p.queue.where[0].Function,
 			p.queue.place.what)
 	case p.asks:
-		return fmt.Sprintf(": %s is asked for %.0f at a time, and for as many all the time",
+		return fmt.Sprintf(": %s is asked for %.0f at a time, however many wait",
 			e.named(p.to), p.toThere)
 	case p.to != "" && p.toThere == 1:
 		return fmt.Sprintf(": there is one connection to %s, and it is taken all the time",
@@ -395,13 +416,12 @@ func (e *Evidence) concurrencyFacts(p *places) []Fact {
 		})
 	}
 	if p.asks {
-		asked := e.fromTheLineOn(measure.OutgoingWaiting + p.to)
+		asked := e.whileCrowded(measure.OutgoingWaiting+p.to, farMoreInside*p.toThere)
 		facts = append(facts, Fact{
-			What: "connections to " + e.named(p.to) + " on which an answer is waited for, from the " +
-				"line on, on average and at most; connections; requests under way in the overload",
-			Value: fmt.Sprintf("%s, %s; %s; %s", number(asked.sum/float64(asked.count)),
-				number(asked.most), number(e.fromTheLineOn(measure.OutgoingTo+p.to).most),
-				number(e.Over.inFlight())),
+			What: "connections to " + e.named(p.to) + " on which an answer is waited for while four " +
+				"times as many requests are under way, or more: on average and at most; connections there",
+			Value: fmt.Sprintf("%s, %s; %s", number(asked.mean()), number(asked.most),
+				number(e.fromTheLineOn(measure.OutgoingTo+p.to).most)),
 		})
 	} else if p.to != "" {
 		facts = append(facts, Fact{
