@@ -12,7 +12,8 @@ A command of your own can have one too, for as long as it runs:
     ./examples/patients/poolabove
 """
 
-import contextlib, glob, json, os, pwd, shutil, signal, socket, subprocess, sys, tempfile, time
+import contextlib, fcntl, glob, json, os, pwd, shutil, signal, socket, subprocess, sys, tempfile
+import time
 
 import patients_behind
 
@@ -40,28 +41,7 @@ def postgres(connections=100):
     try:
         os.chown(folder, *owner)
         data, port = os.path.join(folder, "data"), str(free_port())
-        made = subprocess.run(
-            as_user
-            + [
-                binaries[-1] + "/initdb",
-                "-D",
-                data,
-                "-U",
-                "patient",
-                "-A",
-                "trust",
-                "--no-sync",
-                "-E",
-                "UTF8",
-                "--no-locale",
-            ],
-            cwd=folder,
-            capture_output=True,
-            text=True,
-            timeout=BEGIN,
-        )
-        if made.returncode != 0:
-            raise Missing("initdb failed: " + made.stderr.strip()[-300:])
+        make_cluster(as_user + [binaries[-1] + "/initdb"], data)
         log = os.path.join(folder, "log")
         settings = {
             "listen_addresses": "127.0.0.1",
@@ -110,6 +90,31 @@ def postgres(connections=100):
         if server is not None:
             stop(server, signal.SIGINT)  # "fast": it sends its clients away and ends
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def make_cluster(initdb, data):
+    """The files of a new PostgreSQL. Where PATIENT_CLUSTER names a folder they are made once and
+    kept there, and the others are copies: it is for tests, which need many."""
+    options = ["-U", "patient", "-A", "trust", "--no-sync", "-E", "UTF8", "--no-locale"]
+    kept = os.environ.get("PATIENT_CLUSTER")
+    if kept is None:
+        make(initdb + options + ["-D", data])
+        return
+    first = os.path.join(kept, "data")
+    with open(os.path.join(kept, "lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not os.path.exists(first):
+            make(initdb + options + ["-D", data])
+            make(["cp", "-a", data, first])
+            return
+    make(["cp", "-a", first, data])
+
+
+def make(words):
+    """Runs a command that is part of making a PostgreSQL."""
+    made = subprocess.run(words, cwd="/", capture_output=True, text=True, timeout=BEGIN)
+    if made.returncode != 0:
+        raise Missing(words[-1] + " was not made: " + made.stderr.strip()[-300:])
 
 
 @contextlib.contextmanager

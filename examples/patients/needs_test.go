@@ -14,9 +14,17 @@ import (
 	"time"
 )
 
-// withNeed is a command with a need around it, by bench/patients_needs.py.
+// around is a command's words with a need around it, by bench/patients_needs.py. The system's Python
+// runs it, as it does the patients: one that stands before it in the PATH may be a script that
+// searches for a version, for a tenth of a second each time.
+func around(need string, words []string) []string {
+	return append([]string{"/usr/bin/python3", "-B", "../../bench/patients_needs.py", need}, words...)
+}
+
+// withNeed is a command with a need around it.
 func withNeed(t *testing.T, need string, words ...string) *exec.Cmd {
-	command := exec.CommandContext(t.Context(), "python3", append([]string{"-B", "../../bench/patients_needs.py", need}, words...)...)
+	words = around(need, words)
+	command := exec.CommandContext(t.Context(), words[0], words[1:]...)
 	// When the test is cut short, the need still has to be taken away.
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = 20 * time.Second
@@ -179,7 +187,7 @@ func visitWith(t *testing.T, needs []string, scheme string, words []string) {
 		code=$?; kill $service; wait $service && exit $code`
 	words = append([]string{"sh", "-c", question, filepath.Join(t.TempDir(), "ready"), scheme}, words...)
 	for _, need := range needs[1:] {
-		words = append([]string{"python3", "-B", "../../bench/patients_needs.py", need}, words...)
+		words = around(need, words)
 	}
 	said(t, needs[0], words...)
 }

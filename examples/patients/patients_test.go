@@ -65,12 +65,26 @@ func (p *patient) start(t *testing.T, bin string, flags []string) []string {
 		words := []string{filepath.Join(bin, p.Folder), "--address", "127.0.0.1:0", "--debug", ""}
 		return slices.Concat(words, p.Flags, flags)
 	}
-	if out, err := exec.Command(p.Check[0], p.Check[1:]...).CombinedOutput(); err != nil {
-		t.Fatalf("%s is not installed, and scripts/tools.sh installs it: %v: %s", p.Package, err, out)
+	if err := checked(p.Check); err != nil {
+		t.Fatalf("%s is not installed, and scripts/tools.sh installs it: %v", p.Package, err)
 	}
 	words := slices.Clone(p.Command)
 	words[len(words)-1] = filepath.Join(p.Folder, p.file())
 	return slices.Concat(words, []string{"--address", "127.0.0.1:0"}, p.Flags, flags)
+}
+
+// checks are the commands that look for a patient's language, each with what asks it once: some take
+// as long as a patient does to start.
+var checks sync.Map
+
+func checked(words []string) error {
+	once, _ := checks.LoadOrStore(strings.Join(words, " "), sync.OnceValue(func() error {
+		if out, err := exec.Command(words[0], words[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}))
+	return once.(func() error)()
 }
 
 func list(t *testing.T) []patient {
@@ -179,11 +193,22 @@ var built struct {
 	err    error
 }
 
-// TestMain removes what was built.
+// TestMain makes starts inexpensive, as none is measured here, and removes what was made for all. A
+// Java that answers one request spends less without its optimising compiler. One PostgreSQL is
+// initialised; the others are copies of it.
 func TestMain(m *testing.M) {
-	code := m.Run()
-	os.RemoveAll(built.folder)
-	os.Exit(code)
+	os.Exit(func() int {
+		cluster, err := os.MkdirTemp("", "patients-cluster-")
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		defer os.RemoveAll(cluster)
+		defer func() { os.RemoveAll(built.folder) }()
+		os.Setenv("PATIENT_CLUSTER", cluster)
+		os.Setenv("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+		return m.Run()
+	}())
 }
 
 // programs is the folder of the patients that are written in Go.

@@ -108,37 +108,3 @@ func (c *talker) plainly(path, after string) {
 
 // ownWords are what the gateway adds to a request and that differs each time.
 var ownWords = regexp.MustCompile(`(?m)^(X-Left-Ms|Traceparent|X-Request-Id|X-Sla-Class): [0-9a-fP-]+\n`)
-
-func TestHazardNoFieldOfARequestPoisonsTheCache(t *testing.T) {
-	t.Parallel()
-	b := serveCache(t, reflecting(t).address(), poisonRoutes, "")
-	for _, p := range allSpoken {
-		t.Run(p.name, func(t *testing.T) {
-			t.Parallel()
-			victim, evil := b.talk(p), b.talk(p)
-			for n, name := range evilFields {
-				for m, value := range evilValues {
-					if m > 1 && p != allSpoken[0] {
-						break // fields are read alike from here on
-					}
-					for _, kind := range []string{"fresh", "stale", "varies"} {
-						if name == "Accept-Encoding" {
-							// The gateway's own words for what a client takes: the service is
-							// trusted to say that it goes by them.
-							kind = "varies"
-						}
-						path := fmt.Sprintf("/%s/%d/%d/%v/%v%v", kind, n, m, p.http2, p.http3, p.tls)
-						if kind == "stale" {
-							victim.plainly(path, "nothing")
-						}
-						evil.begin("GET", path, name, value).read()
-						victim.plainly(path, fmt.Sprintf("%s: %s", name, value))
-						if t.Failed() {
-							return
-						}
-					}
-				}
-			}
-		})
-	}
-}

@@ -86,58 +86,6 @@ func (i *instance) encodersAtWork() int64 {
 	return used
 }
 
-// Whatever the protocol, the encoding and how the service says where its content ends, the client
-// decodes what the service sent.
-func TestCompressedContentIsWhatTheServiceSent(t *testing.T) {
-	t.Parallel()
-	ca := newAuthority(t)
-	certificate := ca.issue(t, "a")
-	chunks := func(content string) string {
-		var b strings.Builder
-		for n := 1; len(content) > 0; n = n*3%70_001 + 1 {
-			piece := content[:min(n, len(content))]
-			content = content[len(piece):]
-			fmt.Fprintf(&b, "%x\r\n%s\r\n", len(piece), piece)
-		}
-		return "Transfer-Encoding: chunked\r\n\r\n" + b.String() + "0\r\n\r\n"
-	}
-	framings := map[string]func(string) string{
-		"length":     func(c string) string { return fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(c), c) },
-		"chunks":     chunks,
-		"to the end": func(c string) string { return "Connection: close\r\n\r\n" + c },
-	}
-	contents := map[string]string{"words": words(300_000), "noise": randomBytes(200_000),
-		"little": words(1500)}
-	for name, framed := range framings {
-		for what, content := range contents {
-			t.Run(name+" of "+what, func(t *testing.T) {
-				t.Parallel()
-				for i, p := range allSpoken {
-					encoding := []string{"gzip", "br", "zstd"}[(i+len(name)+len(what))%3]
-					c := &likeCase{fields: "Accept-Encoding: " + encoding + "\n",
-						routes: "[{match: /, upstream: s, compress: true}]",
-						response: "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nETag: \"a\"\r\n" +
-							framed(content)}
-					_, got := c.run(t, p, ca, certificate)
-					head, body, _ := strings.Cut(got, "\n\n")
-					if want := "200\nContent-Encoding: " + encoding +
-						"\nContent-Type: text/plain\nEtag: W/\"a\"\nVary: Accept-Encoding"; head != want {
-						t.Errorf("%s: the head is\n%s\nwant\n%s", p.name, head, want)
-						continue
-					}
-					if body = strings.TrimSuffix(body, "\n"); decoded(t, encoding, body) != content {
-						t.Errorf("%s, %s: %d bytes do not stand for what was sent", p.name, encoding,
-							len(body))
-					}
-					if what != "noise" && len(body) > len(content)/2+100 {
-						t.Errorf("%s, %s: %d bytes became %d", p.name, encoding, len(content), len(body))
-					}
-				}
-			})
-		}
-	}
-}
-
 // Each event can be decoded before the next is sent, over each protocol of the upstream's.
 func TestEventsAreSeenAtOnce(t *testing.T) {
 	for _, encoding := range []string{"gzip", "br", "zstd"} {

@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"testing"
 
-	"golang.org/x/net/http2"
-
 	"plimsoll/internal/exchange"
 )
 
@@ -159,55 +157,6 @@ func TestHazardAFileThatShrinksCutsItsResponse(t *testing.T) {
 				how, n, err)
 		}
 		eventually(t, "the cut to be counted", func() bool { return g.reasons(exchange.SourceFailed) == 1 })
-	}
-}
-
-// Over every protocol, whole and in parts, a response whose file has become shorter is cut off:
-// none ends as if it were whole.
-func TestHazardNoResponseOfAFileThatShrinksPassesForWhole(t *testing.T) {
-	t.Parallel()
-	const size = 8 << 20
-	files := map[string]string{}
-	ranges := map[string]string{"whole": "", "part": "bytes=100-", "parts": "bytes=0-99,1000-8000000"}
-	content := letters(size)
-	for _, p := range allSpoken {
-		for kind := range ranges {
-			files[p.name+"/"+kind] = content
-		}
-	}
-	root := tree(t, files)
-	b := serveSpoken(t, "", fmt.Sprintf("routes: [{match: \"/{rest...}\", files: {root: %q, fresh: 1h}}]", root))
-	var cuts uint64
-	for _, p := range allSpoken {
-		for kind, ranged := range ranges {
-			path := "/" + strings.ReplaceAll(p.name, " ", "%20") + "/" + kind
-			var fields []string
-			status := 200
-			if ranged != "" {
-				fields, status = []string{"Range", ranged}, 206
-			}
-			before := b.talk(p).ask("GET", path, fields...)
-			if before.status != status || len(before.body) < 7_000_000 {
-				t.Fatalf("%s of %s: %v", kind, p.name, before)
-			}
-			c := b.talkSlowly(p)
-			k := c.begin("GET", path, fields...)
-			k.begun()
-			if err := os.Truncate(filepath.Join(root, p.name, kind), 1000); err != nil {
-				t.Fatal(err)
-			}
-			if c.two != nil {
-				c.two.send(func(f *http2.Framer) {
-					f.WriteWindowUpdate(0, 2*size)
-					f.WriteWindowUpdate(k.two.id, 2*size)
-				})
-			}
-			if g := k.read(); !g.cut || len(g.body) >= len(before.body) {
-				t.Errorf("%s of %s, %d bytes before it shrank, got %v", kind, p.name, len(before.body), g)
-			}
-			cuts++
-			eventually(t, "the cut to be counted", func() bool { return b.reasons(exchange.SourceFailed) == cuts })
-		}
 	}
 }
 

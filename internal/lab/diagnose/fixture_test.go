@@ -230,10 +230,22 @@ var fixtureManifest = record.Manifest{
 	Machine: record.Machine{TargetLocal: true},
 }
 
+// folder is a new one, in memory where Linux has a file system there: a run's files are synced one by
+// one, which on a disk takes most of the time of these tests.
+func folder(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "diagnose-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // open writes the run directory and reads it as any other.
 func (f *fixture) open(t *testing.T) *record.Run {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "run")
+	dir := filepath.Join(folder(t), "run")
 	w, err := record.Create(dir, fixtureManifest)
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ func unpack(t *testing.T, archive string) *record.Run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
+	dir := folder(t)
 	for packed := tar.NewReader(zipped); ; {
 		head, err := packed.Next()
 		if errors.Is(err, io.EOF) {
@@ -69,6 +69,18 @@ func unpack(t *testing.T, archive string) *record.Run {
 		t.Fatal(err)
 	}
 	return run
+}
+
+// read has the diagnosis of each recorded run, which is the longest part of these tests: they share
+// it, and change nothing of it.
+var read = map[string]*Diagnosis{}
+
+func diagnosis(t *testing.T, archive string) *Diagnosis {
+	t.Helper()
+	if read[archive] == nil {
+		read[archive] = Run(unpack(t, archive))
+	}
+	return read[archive]
 }
 
 // disease is what a patient has to be found by.
@@ -142,7 +154,7 @@ func withoutMetrics(run *record.Run) *record.Run {
 }
 
 // judged compares the diagnosis of a patient in a state with the diseases that are left in it.
-func judged(t *testing.T, run *record.Run, has disease, state string) {
+func judged(t *testing.T, d *Diagnosis, has disease, state string) {
 	t.Helper()
 	want := has.rules
 	switch state {
@@ -154,7 +166,6 @@ func judged(t *testing.T, run *record.Run, has disease, state string) {
 	default:
 		t.Fatalf("%q is not a state of a patient", state)
 	}
-	d := Run(run)
 	found := names(d)
 	if has.spot != "" && state == "sick" &&
 		(len(d.First.Where) == 0 || d.First.Where[0].Function != has.spot) {
@@ -184,7 +195,7 @@ func TestTheDiseaseOfEachRecordedPatientIsFoundAndNothingOnTheCured(t *testing.T
 			t.Errorf("there is no patient %q", patient)
 			continue
 		}
-		t.Run(name, func(t *testing.T) { judged(t, unpack(t, archive), has, state) })
+		t.Run(name, func(t *testing.T) { judged(t, diagnosis(t, archive), has, state) })
 		for _, rule := range has.rules {
 			seen[rule] = seen[rule] || state == "sick"
 		}
@@ -192,7 +203,8 @@ func TestTheDiseaseOfEachRecordedPatientIsFoundAndNothingOnTheCured(t *testing.T
 	for patient, recorded := range pprofOnly {
 		t.Run(patient, func(t *testing.T) {
 			archive := filepath.Join("testdata", "recorded", recorded+".tar.gz")
-			judged(t, withoutMetrics(unpack(t, archive)), disease{rules: known[patient].rules}, "sick")
+			d := Run(withoutMetrics(unpack(t, archive)))
+			judged(t, d, disease{rules: known[patient].rules}, "sick")
 		})
 		for _, rule := range known[patient].rules {
 			seen[rule] = true
@@ -230,7 +242,7 @@ func TestAFindingThatNamesAnotherPlaceIsNotTheDisease(t *testing.T) {
 func TestWhatIsSaidOfTheRecordedRunsIsWhatIsExpected(t *testing.T) {
 	var said strings.Builder
 	for _, archive := range recordings(t) {
-		d := Run(unpack(t, archive))
+		d := diagnosis(t, archive)
 		fmt.Fprintf(&said, "%s\n\tbottleneck: %s\n",
 			strings.TrimSuffix(filepath.Base(archive), ".tar.gz"), d.First.What)
 		for _, f := range d.Findings {
