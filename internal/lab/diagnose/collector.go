@@ -85,7 +85,8 @@ func (e *Evidence) collecting() *collection {
 
 // blindToCollector says why garbage collection could not have been seen.
 func blindToCollector(e *Evidence) string {
-	if e.Classes != nil || e.has(measure.GoGCCPU) || e.collecting() != nil {
+	if e.Classes != nil || e.has(measure.GoGCCPU) || e.collecting() != nil ||
+		e.has(measure.TargetCollecting) {
 		return ""
 	}
 	return "profile:cpu: this runtime's collector has no threads of its own by which it could be seen"
@@ -122,20 +123,36 @@ func (e *Evidence) collectedElsewhere() *Finding {
 			}
 		}
 	}
+	of, used := "processor time", max(share, collectorFair)
+	if stopped := e.stoppedFor(); stopped > collectorMuch && share <= collectorMuch {
+		share, of = stopped, "time, in which the service stands still"
+		facts = []Fact{{
+			What:  "time near the line for which the collector stopped the service",
+			Value: percent(stopped),
+		}}
+	}
 	if share <= collectorMuch {
 		return nil
 	}
+	rank := Cost
+	if e.breaks() != nil { // what it costs is not all: requests wait for its end
+		rank = e.costRank()
+	}
 	l := e.runtime()
 	f := &Finding{
-		Claim: fmt.Sprintf("Garbage collection%s takes %s of the processor time", e.whose(),
-			percent(share)),
-		Rank:       Cost,
+		Claim: fmt.Sprintf("Garbage collection%s takes %s of the %s", e.whose(), percent(share),
+			of),
+		Rank:       rank,
 		Confidence: .85,
 		Where:      e.allocators(),
 		Evidence:   facts,
 		Advice:     l.collects,
-		saves:      &cure{saves: e.roomier(share)},
+		saves:      &cure{saves: e.roomier(used)},
 	}
+	if rank == Binding {
+		f.Gain, f.saves = e.gain(*f.saves), nil
+	}
+	f.Evidence = append(f.Evidence, didNear(e.collected(longPause))...)
 	f.Evidence = append(f.Evidence, Fact{
 		What:  "memory of the process, at half of the line and at it",
 		Value: size(e.Half.Mean(measure.TargetRSS)) + ", " + size(e.AtLine.Mean(measure.TargetRSS)),

@@ -176,12 +176,12 @@ var databaseRules = []Rule{
 			if kept >= .5*pool && kept >= 2*e.Before.Inside() {
 				f.Claim += fmt.Sprintf("; %s of them are taken even at a gentle load, when %s "+
 					"requests are inside", number(kept), number(e.Before.Inside()))
-				f.Advice = append([]Action{{
+				f.Advice = append(f.Advice, Action{
 					Text: "see what holds connections for longer than a request: rows or a " +
 						"transaction that are not closed, a LISTEN, a lock of the session",
 					Command: "psql -c 'SELECT state, left(query, 60), count(*) FROM " +
 						"pg_stat_activity GROUP BY 1, 2 ORDER BY 3 DESC'",
-				}}, f.Advice...)
+				})
 			}
 			return f
 		},

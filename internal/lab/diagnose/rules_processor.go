@@ -58,72 +58,18 @@ var processorRules = []Rule{
 		Name:  "gc-heavy",
 		Claim: "Garbage collection takes much of the processor time",
 		Needs: []string{
-			"profile:cpu|" + measure.GoGCCPU + "|" + measure.ThreadsCPU, measure.TargetCPU,
+			"profile:cpu|" + measure.GoGCCPU + "|" + measure.ThreadsCPU + "|" +
+				measure.TargetCollecting,
+			measure.TargetCPU,
 		},
-		Threshold: "over 20 % of the target's processor time",
+		Threshold: "over 20 % of the target's processor time, or, of a JVM, of the time",
 		Reason: "with moderate garbage and room for it a service spends 5 to 15 % (in Go: with " +
 			"GOGC=100)",
 		Judge:    judgeCollector,
 		Blind:    blindToCollector,
 		Counters: []Counter{othersBusy, unreached},
 	},
-	{
-		Name:      "gc-pauses",
-		Claim:     "The collector stops the service for long",
-		Needs:     []string{measure.GoGCPauseP50, measure.GoGCPauseP95},
-		Threshold: "median over 5 ms, or 95th percentile over 20 ms",
-		Reason: "Go's pauses are well under a millisecond: " +
-			"such ones are the tail that clients see",
-		Judge: func(e *Evidence) *Finding {
-			p50 := e.AtLine.Median(measure.GoGCPauseP50)
-			p95 := e.AtLine.Median(measure.GoGCPauseP95)
-			if p50 <= 5e-3 && p95 <= 20e-3 {
-				return nil
-			}
-			return &Finding{
-				Claim: fmt.Sprintf("The collector stops the service for %s (median) "+
-					"and %s (95th percentile)", span(p50), span(p95)),
-				Rank:       rankOf(e.idle()),
-				Confidence: .8,
-				Evidence: []Fact{
-					{What: "median pause at the line", Value: span(p50)},
-					{What: "95th percentile", Value: span(p95)},
-					{
-						What:  "at half of the line",
-						Value: span(e.Half.Median(measure.GoGCPauseP50)),
-					},
-					{What: "goroutines", Value: number(e.AtLine.Mean(measure.GoGoroutines))},
-				},
-				Gain: Gain{
-					Factor: 1.1,
-					Low:    1,
-					High:   2,
-					Why:    "pauses are in the tail, and what the SLO says of the tail decides",
-				},
-			}
-		},
-		Counters: []Counter{
-			{
-				"the cgroup's quota stopped the process, its pauses with it",
-				func(e *Evidence) (string, bool) {
-					throttled := e.AtLine.PerSecond(measure.TargetCgroupThrottled)
-					return span(throttled) + " a second", throttled > .01
-				},
-			},
-			othersBusy,
-		},
-		Advice: []Action{
-			{
-				Text: "see what stops: a trace shows each pause and what ran before it",
-				Command: "curl -o trace 'INSIDE/debug/pprof/trace?seconds=5' && " +
-					"go tool trace trace",
-			},
-			{
-				Text: "have fewer goroutines and no loops without calls in assembly or C, " +
-					"which are what a stop waits for; leave processors to the collector",
-			},
-		},
-	},
+	pausesRule,
 	{
 		Name:  "cpu-hot-function",
 		Claim: "One function takes much of the processor time",

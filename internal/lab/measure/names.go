@@ -174,6 +174,8 @@ const (
 	TargetCgroupThrottled            = "target.cgroup.throttled_seconds"
 	TargetCgroupMemory               = "target.cgroup.memory_bytes"
 	TargetCgroupMemoryLimit          = "target.cgroup.memory_limit_bytes"
+	TargetSafepoints                 = "target.safepoints"
+	TargetSafepointTime              = "target.safepoint_seconds"
 )
 
 // What a Go service says of its runtime, by package scrape. Times are in seconds, sizes in bytes.
@@ -250,6 +252,15 @@ const (
 	ThreadsAt = "target.threads.at."
 	// ThreadsWaiting begins the names of the kinds of places that threads wait in: TargetWaiting….
 	ThreadsWaiting = "target.threads.waiting."
+)
+
+// What the collectors of a JVM have done, as its own file of figures says.
+const (
+	// TargetCollections begins the names of how often a collector has stopped the target: the name
+	// that the JVM has for the collector follows it.
+	TargetCollections = "target.gc.collections."
+	// TargetCollecting begins the names of for how many seconds it has.
+	TargetCollecting = "target.gc.collecting_seconds."
 )
 
 // What a target may run on, by the names that a run's manifest has.

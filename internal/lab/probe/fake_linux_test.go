@@ -10,11 +10,11 @@ import (
 
 // fakeProc is a /proc made of files, for what a real one cannot be made to show.
 type fakeProc struct {
-	t         *testing.T
+	t         testing.TB
 	root, sys string
 }
 
-func newFakeProc(t *testing.T) *fakeProc {
+func newFakeProc(t testing.TB) *fakeProc {
 	dir := t.TempDir()
 	f := &fakeProc{t, filepath.Join(dir, "proc"), filepath.Join(dir, "sys")}
 	f.write("stat",

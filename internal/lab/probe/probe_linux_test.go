@@ -333,8 +333,9 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 	// What is there or not as this machine was set up.
 	optional := []string{
 		"target.cgroup.", "host.conntrack.", measure.OutgoingTo, measure.OutgoingWaiting,
-		measure.Behind, measure.Doing,
-		measure.OthersCPU, "target.threads.hottest_share",
+		measure.Behind, measure.Doing, measure.TargetCollections, measure.TargetCollecting,
+		measure.TargetSafepoints, measure.TargetSafepointTime, measure.OthersCPU,
+		"target.threads.hottest_share",
 		"target.threads.full", // from the second look on
 	}
 	// Threads that end take their switches with them, and the kernel only guesses what idle cores

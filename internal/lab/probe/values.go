@@ -124,6 +124,15 @@ var Values = []measure.SampleName{
 	measure.Counter(measure.ThreadsCPU+"<name>",
 		"processor time of the threads of one name, since the first look, in ticks of 10 ms: the "+
 			"first 24 names, the rest as others"),
+	measure.Counter(measure.TargetCollections+"<collector>",
+		"times that a collector of a JVM has stopped it, by the JVM's own file of figures "+
+			"(hsperfdata) and the name that has for the collector"),
+	measure.Counter(measure.TargetCollecting+"<collector>",
+		"the time for which it has; that of a collection is added at its end"),
+	measure.Counter(measure.TargetSafepoints,
+		"times that a JVM has stopped all its threads, for collections and everything else; not "+
+			"of all versions"),
+	measure.Counter(measure.TargetSafepointTime, "the time for which it has"),
 	measure.Gauge(measure.TargetCoresAllowed,
 		"processors that its first process may run on (affinity, cpuset); "+
 			"of those that are offline too"),

@@ -1,0 +1,206 @@
+package probe
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll/internal/lab/measure"
+)
+
+const (
+	// maxCollectors bounds the collectors of a JVM: there are two or three.
+	maxCollectors = 8
+	// maxTemporary bounds how many names of /tmp are looked at.
+	maxTemporary = 4096
+	// maxJVMs bounds the processes of a target whose figures are read.
+	maxJVMs = 16
+)
+
+// collections are what HotSpot's collectors have done in the target, by the file of figures that
+// each JVM keeps in its /tmp unless it was started with -XX:-UsePerfData. It costs 25 µs for each
+// JVM (BenchmarkCollections), and some more each 16th time, when it looks for the files.
+type collections struct {
+	of     *processes
+	files  []*os.File // kept open: the sampler's end closes them, as they are collected then
+	looked int        // of the target's members, when the files were looked up
+	data   []byte
+}
+
+func (*collections) Name() string { return "the target's garbage collections" }
+
+func (c *collections) Read(into map[string]float64) error {
+	if c.of.lost != nil {
+		c.forget()
+		return nil
+	}
+	if c.looked != c.of.looked {
+		c.looked = c.of.looked
+		c.lookUp()
+	}
+	var broken error
+	for _, f := range c.files {
+		data, err := c.whole(f)
+		if err == nil {
+			err = figuresOf(data, into)
+		}
+		broken = errors.Join(broken, err)
+	}
+	return broken
+}
+
+// forget closes the files.
+func (c *collections) forget() {
+	for _, f := range c.files {
+		f.Close()
+	}
+	c.files = c.files[:0]
+}
+
+// lookUp opens the files of the target's processes. Most programs have none.
+func (c *collections) lookUp() {
+	c.forget()
+	for _, m := range c.of.members {
+		if len(c.files) == maxJVMs {
+			return
+		}
+		if f := figuresFileOf(filepath.Join(c.of.root, strconv.Itoa(m.pid))); f != nil {
+			c.files = append(c.files, f)
+		}
+	}
+}
+
+// whole is all of a file.
+func (c *collections) whole(f *os.File) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil || info.Size() > maxPerfData {
+		return nil, errPerfData
+	}
+	if c.data == nil {
+		c.data = make([]byte, maxPerfData)
+	}
+	n, err := f.ReadAt(c.data[:info.Size()], 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, fmt.Errorf("its figures (hsperfdata) cannot be read: %w", err)
+	}
+	return c.data[:n], nil
+}
+
+// figuresFileOf opens /tmp/hsperfdata_USER/PID as the process sees it, nil where there is none.
+// Anybody may make such a name in a /tmp that is shared: it has to be a file of the process's own
+// user, and no link is followed to it.
+func figuresFileOf(dir string) *os.File {
+	status, err := readSmall(filepath.Join(dir, "status"), make([]byte, 8192))
+	if err != nil {
+		return nil
+	}
+	number := strconv.Itoa(ownNumber(status, filepath.Base(dir)))
+	const folder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
+	top, err := unix.Open(filepath.Join(dir, "root"), folder, 0)
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(top)
+	fd, err := unix.Openat(top, "tmp", folder|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil
+	}
+	temporary := os.NewFile(uintptr(fd), "tmp")
+	defer temporary.Close()
+	names, err := temporary.Readdirnames(maxTemporary)
+	if err != nil {
+		return nil
+	}
+	for _, name := range names {
+		if !strings.HasPrefix(name, "hsperfdata_") {
+			continue
+		}
+		users, err := unix.Openat(fd, name, folder|unix.O_NOFOLLOW, 0)
+		if err != nil {
+			continue
+		}
+		f := openOwn(users, number, status)
+		unix.Close(users)
+		if f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+// openOwn opens a regular file that the user of a process has.
+func openOwn(folder int, name string, status []byte) *os.File {
+	fd, err := unix.Openat(folder, name,
+		unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil
+	}
+	var is unix.Stat_t
+	_, rest, found := bytes.Cut(status, []byte("\nUid:"))
+	users := bytes.Fields(rest)
+	if unix.Fstat(fd, &is) == nil && is.Mode&unix.S_IFMT == unix.S_IFREG && found &&
+		len(users) > 1 && string(users[1]) == strconv.FormatUint(uint64(is.Uid), 10) {
+		return os.NewFile(uintptr(fd), name)
+	}
+	unix.Close(fd)
+	return nil
+}
+
+// ownNumber is the number that a process has for itself: in a container it is another one.
+func ownNumber(status []byte, otherwise string) int {
+	own, _ := strconv.Atoi(otherwise)
+	_, rest, _ := bytes.Cut(status, []byte("\nNSpid:"))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	if numbers := bytes.Fields(line); len(numbers) > 0 {
+		if n, err := strconv.Atoi(string(numbers[len(numbers)-1])); err == nil {
+			own = n
+		}
+	}
+	return own
+}
+
+const aCollector = "sun.gc.collector."
+
+// wantedFigure says whether a figure is one of those that are sampled.
+func wantedFigure(name string) bool {
+	return strings.HasPrefix(name, aCollector) || name == "sun.os.hrt.frequency" ||
+		name == "sun.rt.safepoints" || name == "sun.rt.safepointTime"
+}
+
+// figuresOf adds a JVM's figures to a sample.
+func figuresOf(data []byte, into map[string]float64) error {
+	p, err := parsePerfData(data, wantedFigure)
+	if err != nil || p == nil {
+		return err
+	}
+	ticks := float64(p.numbers["sun.os.hrt.frequency"])
+	if ticks <= 0 {
+		return errPerfData
+	}
+	for i := range maxCollectors {
+		of := aCollector + strconv.Itoa(i) + "."
+		name := p.texts[of+"name"]
+		runs, counted := p.numbers[of+"invocations"]
+		time, timed := p.numbers[of+"time"]
+		if name == "" || !counted || !timed || runs < 0 || time < 0 {
+			continue
+		}
+		into[measure.TargetCollections+name] += float64(runs)
+		into[measure.TargetCollecting+name] += float64(time) / ticks
+	}
+	points, counted := p.numbers["sun.rt.safepoints"]
+	time, timed := p.numbers["sun.rt.safepointTime"]
+	if counted && timed && points >= 0 && time >= 0 && points < math.MaxInt32 {
+		into[measure.TargetSafepoints] += float64(points)
+		into[measure.TargetSafepointTime] += float64(time) / ticks
+	}
+	return nil
+}
