@@ -331,3 +331,18 @@ func TestAJavaFunctionsPackageEndsWhereItsClassBegins(t *testing.T) {
 		}
 	}
 }
+
+func TestEveryKindOfWasteAndEveryClassHasABitOfItsOwn(t *testing.T) {
+	const bits = 64 // of an index
+	if len(wastes) > bits || len(classes) > bits {
+		t.Errorf("%d kinds of waste and %d classes do not fit into %d bits", len(wastes), len(classes),
+			bits)
+	}
+	seen := map[string]bool{}
+	for _, w := range wastes {
+		if seen[w.what] {
+			t.Errorf("%q is listed twice, and its bit is found by that", w.what)
+		}
+		seen[w.what] = true
+	}
+}

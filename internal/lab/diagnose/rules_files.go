@@ -1,16 +1,31 @@
 package diagnose
 
-// fileRules are about files that are looked up for requests. They need a profile with the kernel's
-// part.
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// fileRules are about files that are looked up for requests: by a profile with the kernel's part, or
+// by what the process reads.
 var fileRules = []Rule{
 	func() Rule {
 		r := costly("files-reopened", classFiles, .25, "Looking up and opening files takes %s of "+
 			"the processor time",
 			"to find a file by its path and open it costs some microseconds, more with each "+
 				"folder of the path: several for each request are more than what is done with them")
+		r.Needs = []string{"profile:cpu|" + measure.TargetReads}
+		r.Threshold += "; or, without a profile, over 20 small reads for each request, a quarter " +
+			"of the processor time in the kernel, and files that come and go"
 		judge := r.Judge
 		r.Judge = func(e *Evidence) *Finding {
 			f := judge(e)
+			if e.AtLine.Profile(kindCPU) == nil {
+				f = e.readsFiles()
+			}
 			if f != nil {
 				f.Advice = e.keepFiles()
 			}
@@ -18,6 +33,65 @@ var fileRules = []Rule{
 		}
 		return r
 	}(),
+}
+
+const (
+	// manyReads is how many read calls a request makes at least when files are read for each. The
+	// patients that read none make up to 2, for what wakes their event loops; sockets that are read
+	// by read(2) have some more.
+	manyReads = 20
+	// smallRead is how many bytes each of them gives at most: what is large is worth its calls.
+	smallRead = 4096
+	// mostlyKernel is the share of the processor time that the kernel takes at least.
+	mostlyKernel = .25
+	// fewOpened is how many files have to be seen that were opened since the last look: a log or a
+	// database's file stays open.
+	fewOpened = 3
+)
+
+// readsFiles is the finding that files are read for each request, by what the process asks of the
+// kernel.
+func (e *Evidence) readsFiles() *Finding {
+	calls := e.AtLine.PerRequest(measure.TargetReads)
+	each := e.AtLine.PerSecond(measure.TargetReadBytes) /
+		max(e.AtLine.PerSecond(measure.TargetReads), 1e-9)
+	kernel := e.AtLine.PerSecond(measure.TargetCPUSystem) /
+		max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9)
+	folder, seen := e.opensIn()
+	if calls < manyReads || each > smallRead || kernel < mostlyKernel || seen < fewOpened {
+		return nil
+	}
+	return &Finding{
+		Claim: fmt.Sprintf("Files are looked up, opened and read for each request: %s read calls, "+
+			"of %s each; files in %q come and go", number(calls), size(each), folder),
+		Rank:       Cost,
+		Confidence: .8,
+		Evidence: []Fact{
+			{What: "read calls for each request, at the line", Value: number(calls)},
+			{What: "bytes that each gives", Value: size(each)},
+			{What: "the kernel's share of the processor time", Value: percent(kernel)},
+			{What: fmt.Sprintf("files in %q that were seen to be opened", folder), Value: number(seen)},
+		},
+		saves: &cure{saves: kernel},
+	}
+}
+
+// opensIn is the folder in which most files were seen to be opened, and how many.
+func (e *Evidence) opensIn() (folder string, files float64) {
+	most := map[string]float64{}
+	for i := range e.Run.Steps {
+		for name, n := range (&Moment{Step: &e.Run.Steps[i]}).last() {
+			if of, is := strings.CutPrefix(name, measure.TargetOpened); is {
+				most[of] = max(most[of], n)
+			}
+		}
+	}
+	for _, of := range slices.Sorted(maps.Keys(most)) {
+		if most[of] > files {
+			folder, files = of, most[of]
+		}
+	}
+	return folder, files
 }
 
 // keepFiles is how to have files found less often, in the words of what serves.

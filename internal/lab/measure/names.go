@@ -254,6 +254,15 @@ const (
 	ThreadsWaiting = "target.threads.waiting."
 )
 
+// What the target reads.
+const (
+	TargetReads     = "target.reads"
+	TargetReadBytes = "target.read_bytes"
+	// TargetOpened begins the names of how many files were seen to have been opened in one folder,
+	// which follows.
+	TargetOpened = "target.files.opened."
+)
+
 // What the collectors of a JVM have done, as its own file of figures says.
 const (
 	// TargetCollections begins the names of how often a collector has stopped the target: the name

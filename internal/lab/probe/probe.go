@@ -90,7 +90,8 @@ func (s *Sampler) follow(proc procfs.FS, o Options) {
 	}
 	s.target = target
 	s.sources = append(s.sources, target, &switches{of: target}, newThreads(target),
-		&collections{of: target}, &cgroup{of: target})
+		&reads{of: target}, &collections{of: target},
+		&cgroup{of: target})
 }
 
 // Sample reads everything now. at is the moment in nanoseconds since the step's start. It costs

@@ -335,6 +335,7 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 		"target.cgroup.", "host.conntrack.", measure.OutgoingTo, measure.OutgoingWaiting,
 		measure.Behind, measure.Doing, measure.TargetCollections, measure.TargetCollecting,
 		measure.TargetSafepoints, measure.TargetSafepointTime, measure.OthersCPU,
+		measure.TargetOpened,
 		"target.threads.hottest_share",
 		"target.threads.full", // from the second look on
 	}

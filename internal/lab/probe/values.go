@@ -124,6 +124,12 @@ var Values = []measure.SampleName{
 	measure.Counter(measure.ThreadsCPU+"<name>",
 		"processor time of the threads of one name, since the first look, in ticks of 10 ms: the "+
 			"first 24 names, the rest as others"),
+	measure.Counter(measure.TargetReads,
+		"its read calls: of files and pipes, and of sockets where it uses read(2) for these"),
+	measure.Counter(measure.TargetReadBytes, "the bytes that they gave"),
+	measure.Counter(measure.TargetOpened+"<folder>",
+		"files of one folder that were open when a sample was taken, and not at the one before: "+
+			"eight folders at most"),
 	measure.Counter(measure.TargetCollections+"<collector>",
 		"times that a collector of a JVM has stopped it, by the JVM's own file of figures "+
 			"(hsperfdata) and the name that has for the collector"),

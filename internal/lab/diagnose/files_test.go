@@ -1,0 +1,30 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestFilesThatAreReadForEachRequestAreSeenWithoutAProfile(t *testing.T) {
+	reads := []string{
+		"all target.reads += 160000", "all target.read_bytes += 6400000",
+		"all target.cpu.system_seconds += .5", "over target.files.opened./srv/partials = 9",
+		"over target.files.opened./var/log = 1",
+	}
+	f := diagnosed(t, reads...).found("files-reopened")
+	if f == nil || !f.says(`"/srv/partials"`) || !f.says("160 read calls") || f.Rank != Cost {
+		t.Fatalf("found %+v", f)
+	}
+	for name, change := range map[string][2]string{
+		"few reads":                  {"target.reads += 160000", "target.reads += 9000"},
+		"large ones":                 {"read_bytes += 6400000", "read_bytes += 6400000000"},
+		"the kernel does little":     {"system_seconds += .5", "system_seconds += .1"},
+		"no files that come and go":  {"partials = 9", "partials = 2"},
+		"a profile says where it is": {"over target.files.opened./var/log = 1", "at-line profile cpu nanoseconds 3600000000 main.work"},
+	} {
+		lines := strings.Split(strings.Replace(strings.Join(reads, "\n"), change[0], change[1], 1), "\n")
+		if d := diagnosed(t, lines...); d.found("files-reopened") != nil {
+			t.Errorf("%s: found %v", name, names(d))
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package probe
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/lab/measure"
+)
+
+func TestReadsAndTheFoldersOfFilesThatAreOpenedAreCounted(t *testing.T) {
+	dir := t.TempDir()
+	var files []string
+	for i := range 3 {
+		name := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.WriteFile(name, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, name)
+	}
+	s := New(Options{PID: os.Getpid()})
+	first := s.Sample(0).Values
+	if first[measure.TargetReads] == 0 || first[measure.TargetReadBytes] == 0 {
+		t.Errorf("%v calls, %v bytes", first[measure.TargetReads], first[measure.TargetReadBytes])
+	}
+	// Open at one look and not at the one before: each time.
+	for i, name := range append(files, files[0]) {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			f.ReadAt(make([]byte, 1), 0)
+		}
+		values := s.Sample(1).Values
+		f.Close()
+		again := s.Sample(2).Values
+		if got := again[measure.TargetOpened+dir]; got != float64(i+1) || got != values[measure.TargetOpened+dir] {
+			t.Errorf("after %d files %v were seen", i+1, got)
+		}
+		// pread counts as a read.
+		if more := values[measure.TargetReads] - first[measure.TargetReads]; more < float64(100*(i+1)) {
+			t.Errorf("%v more calls after %d", more, 100*(i+1))
+		}
+	}
+}
+
+func TestWhatAProcessHasReadStaysCountedWhenItEnds(t *testing.T) {
+	f := newFakeProc(t)
+	for _, pid := range []string{"100", "101"} {
+		f.write(pid+"/io", "rchar: 5000\nwchar: 1\nsyscr: 50\nsyscw: 1\n")
+	}
+	p := &processes{root: f.root, members: []member{{pid: 100}, {pid: 101}}}
+	r := &reads{of: p}
+	for i, members := range [][]member{p.members, p.members[:1], p.members[:1]} {
+		p.members = members
+		into := map[string]float64{}
+		if err := r.Read(into); err != nil {
+			t.Fatal(err)
+		}
+		if into[measure.TargetReads] != 100 || into[measure.TargetReadBytes] != 10000 {
+			t.Errorf("look %d: %v", i, into)
+		}
+	}
+}
+
+func TestOnlyFilesWithANameOfTheirOwnAreTold(t *testing.T) {
+	for name, want := range map[string]bool{
+		"/srv/partials/a.html": true, "socket:[7]": false, "/dev/null": false, "/memfd:x": false,
+		"/tmp/x (deleted)": false, "/proc/self/stat": false, "anon_inode:[eventpoll]": false,
+		"/" + strings.Repeat("a", maxPath): false,
+	} {
+		if regular(name) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
+}
+
+func TestFoldersAreBounded(t *testing.T) {
+	f := newFakeProc(t)
+	p := &processes{root: f.root, members: []member{{pid: 100}}}
+	r := &reads{of: p, open: map[string]bool{}}
+	for i := range 3 * maxFolders {
+		fd := filepath.Join(f.root, "100", "fd")
+		must(t, os.RemoveAll(fd))
+		must(t, os.MkdirAll(fd, 0o755))
+		must(t, os.Symlink(fmt.Sprintf("/srv/%d/a", i), filepath.Join(fd, "3")))
+		r.look()
+	}
+	if len(r.opened) != maxFolders {
+		t.Errorf("%d folders are told, want %d", len(r.opened), maxFolders)
+	}
+}
+
+func BenchmarkReads(b *testing.B) {
+	for range 100 {
+		f, err := os.Open("/etc/hostname")
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer f.Close()
+	}
+	source := &reads{of: &processes{root: "/proc", members: []member{{pid: os.Getpid()}}}}
+	into := map[string]float64{}
+	b.ReportAllocs()
+	processorTime(b, func() {
+		if err := source.Read(into); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
