@@ -78,6 +78,20 @@ func TestOnlyFilesWithANameOfTheirOwnAreTold(t *testing.T) {
 	}
 }
 
+func TestWhoReadsLittleOrMuchAtOnceIsNotLookedInto(t *testing.T) {
+	f := newFakeProc(t)
+	must(t, os.MkdirAll(filepath.Join(f.root, "100", "fd"), 0o755))
+	must(t, os.Symlink("/srv/a", filepath.Join(f.root, "100", "fd", "3")))
+	for c, want := range map[readCalls]int{
+		{manyReads - 1, 1}: 0, {manyReads, smallReads*manyReads + 1}: 0, {manyReads, 1}: 1,
+	} {
+		r := &reads{of: &processes{root: f.root}, open: map[string]bool{}}
+		if r.look(map[int]readCalls{100: c}); len(r.opened) != want {
+			t.Errorf("%+v: %v", c, r.opened)
+		}
+	}
+}
+
 func TestFoldersAreBounded(t *testing.T) {
 	f := newFakeProc(t)
 	p := &processes{root: f.root, members: []member{{pid: 100}}}
@@ -87,7 +101,7 @@ func TestFoldersAreBounded(t *testing.T) {
 		must(t, os.RemoveAll(fd))
 		must(t, os.MkdirAll(fd, 0o755))
 		must(t, os.Symlink(fmt.Sprintf("/srv/%d/a", i), filepath.Join(fd, "3")))
-		r.look()
+		r.look(map[int]readCalls{100: {calls: manyReads}})
 	}
 	if len(r.opened) != maxFolders {
 		t.Errorf("%d folders are told, want %d", len(r.opened), maxFolders)
@@ -102,12 +116,16 @@ func BenchmarkReads(b *testing.B) {
 		}
 		defer f.Close()
 	}
-	source := &reads{of: &processes{root: "/proc", members: []member{{pid: os.Getpid()}}}}
+	idle := &reads{of: &processes{root: "/proc", members: []member{{pid: os.Getpid()}}}}
 	into := map[string]float64{}
-	b.ReportAllocs()
-	processorTime(b, func() {
-		if err := source.Read(into); err != nil {
-			b.Fatal(err)
-		}
+	b.Run("few", func(b *testing.B) {
+		processorTime(b, func() {
+			if err := idle.Read(into); err != nil {
+				b.Fatal(err)
+			}
+		})
+	})
+	b.Run("many small ones, and 100 descriptors", func(b *testing.B) {
+		processorTime(b, func() { idle.look(map[int]readCalls{os.Getpid(): {1e12, 1}}) })
 	})
 }
