@@ -118,7 +118,7 @@ func BenchmarkSettings(b *testing.B) {
 func BenchmarkDump(b *testing.B) {
 	count := 0
 	processorTime(b, func() {
-		if err := diag(0, 0, func(socket) { count++ }); err != nil {
+		if err := diag(func(socket) { count++ }); err != nil {
 			b.Fatal(err)
 		}
 	})

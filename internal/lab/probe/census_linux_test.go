@@ -417,7 +417,7 @@ func TestWhereINETDIAGIsRefusedFilesAreRead(t *testing.T) {
 	l, address := listenOn(t, "127.0.0.1:0")
 	s := New(Options{Listen: []netip.AddrPort{address}})
 	asked := 0
-	censusOf(s).dump = func(_, _ uint16, take func(socket)) error {
+	censusOf(s).dump = func(take func(socket)) error {
 		asked++
 		// What came before the refusal must not count twice.
 		take(socket{local: address, state: listening, queue: 99})
@@ -445,7 +445,7 @@ func TestSocketsAreCountedOnceASecondAndLessOftenWhereThatIsExpensive(t *testing
 		s := New(Options{})
 		c, now, taken := censusOf(s), time.Unix(1e9, 0), 0
 		c.now = func() time.Time { return now }
-		c.dump = func(_, _ uint16, _ func(socket)) error {
+		c.dump = func(func(socket)) error {
 			taken++
 			for start := threadTime(); expensive && threadTime() < start+.006; {
 			}

@@ -18,7 +18,7 @@ var errNamespace = errors.New("network namespaces are there on Linux only")
 
 func within(string, func() error) error { return errNamespace }
 
-func diag(uint16, uint16, func(socket)) error {
+func diag(func(socket)) error {
 	return errors.New("INET_DIAG is there on Linux only")
 }
 

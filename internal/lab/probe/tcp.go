@@ -39,7 +39,7 @@ type socket struct {
 	inode         uint64 // 0 when no process holds it
 	queue         uint32 // of one that listens: connections that wait to be accepted
 	// What only INET_DIAG tells: of one that listens, how many may wait; of others, segments sent
-	// again, where they were asked for.
+	// again.
 	limit, retransmits uint32
 	// waits says that something was sent on it after the last that came, and told that INET_DIAG
 	// told the times of both.
