@@ -37,6 +37,8 @@ WARDS = os.path.join(ROOT, "examples", "patients")
 # A service that is not ready after START seconds does not start, one that has not ended after STOP is killed, and a survey that takes longer
 # than SURVEY is broken.
 START, STOP, SURVEY = 30, 10, 1200
+# How advice begins that is the same for all services of a language, and so names no place.
+LOOKS_FOR = "look through the code for what lets few in at a time: "
 
 
 class Broken(Exception):
@@ -193,7 +195,10 @@ def examine(a, patient, program, state, flags, rules, runs):
 def names_place(finding, place):
     """Whether a finding says where the disease is."""
     said = [finding["claim"]] + [f["what"] + f["value"] for f in finding.get("evidence", [])]
-    said += [w["function"] for w in finding.get("where", [])] + [d["text"] + d["command"] for d in finding.get("advice", [])]
+    said += [w["function"] for w in finding.get("where", [])]
+    said += [
+        d["text"] + d["command"] for d in finding.get("advice", []) if not d["text"].startswith(LOOKS_FOR)
+    ]
     return any(place.lower() in text.lower() for text in said)
 
 

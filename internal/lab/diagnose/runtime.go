@@ -247,9 +247,10 @@ var languages = map[string]language{
 }
 
 // bounds names what bounds how many requests are inside, in the libraries of a language.
-func bounds(what string) Action {
-	return Action{Text: "look through the code for what lets few in at a time: " + what}
-}
+func bounds(what string) Action { return Action{Text: looksFor + what} }
+
+// looksFor begins advice that is the same for all services of a language: it names no place.
+const looksFor = "look through the code for what lets few in at a time: "
 
 // nativeLanguage is what is advised where a program was compiled and its libraries are its own
 // choice, or nothing is known of it.
