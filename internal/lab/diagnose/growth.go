@@ -53,46 +53,45 @@ func fitted(x, y []float64) (slope, explained float64) {
 	return xy / xx, xy * xy / (xx * yy)
 }
 
-// growsWithRequests says that a gauge follows the number of requests that have been served,
-// whatever the load was. Connections of clients have a descriptor each, and in some servers a
-// thread.
-func (e *Evidence) growsWithRequests(name string) bool {
-	var served, all, without []float64
+// byRequests is a gauge's mean in each step from one on, less what less says, beside how many
+// requests had been served by the middle of the step.
+func (e *Evidence) byRequests(
+	name string, from int, less func(m *Moment) float64,
+) (served, values []float64) {
 	sum := 0.0
 	for i := range e.Run.Steps {
 		m := &Moment{Step: &e.Run.Steps[i], near: true}
 		ended := float64(m.Step.Totals.Ended.Total())
-		if m.Step.Plan.Number >= e.Before.Step.Plan.Number && m.Has(name) {
-			clients := cmp.Or(m.Mean(measure.ListenerEstablished), float64(m.Step.Plan.Connections))
-			served, all = append(served, sum+ended/2), append(all, m.Mean(name))
-			without = append(without, m.Mean(name)-clients)
+		if m.Step.Plan.Number >= from && m.Has(name) {
+			served, values = append(served, sum+ended/2), append(values, m.Mean(name)-less(m))
 		}
 		sum += ended
 	}
-	if len(served) < fewestSteps {
-		return false
+	return served, values
+}
+
+func nothing(*Moment) float64 { return 0 }
+
+// growsWithRequests says that a gauge follows the number of requests that have been served,
+// whatever the load was. Connections of clients have a descriptor each, and in some servers a
+// thread.
+func (e *Evidence) growsWithRequests(name string) bool {
+	clients := func(m *Moment) float64 {
+		return cmp.Or(m.Mean(measure.ListenerEstablished), float64(m.Step.Plan.Connections))
 	}
-	up := func(y []float64) bool {
-		slope, explained := fitted(served, y)
-		return slope > 0 && explained >= straight
+	up := func(less func(m *Moment) float64) bool {
+		served, values := e.byRequests(name, e.Before.Step.Plan.Number, less)
+		slope, explained := fitted(served, values)
+		return len(served) >= fewestSteps && slope > 0 && explained >= straight
 	}
-	return up(all) || name != measure.TargetOutgoingEstablished && up(without)
+	return up(nothing) || name != measure.TargetOutgoingEstablished && up(clients)
 }
 
 // memoryAllAlong is memory that has grown with each request from the first step to the last, where
 // a survey ended before it came back to a gentle load: as one does when the service does not become
 // again what it was.
 func (e *Evidence) memoryAllAlong() *grown {
-	var served, all []float64
-	sum := 0.0
-	for i := range e.Run.Steps {
-		m := &Moment{Step: &e.Run.Steps[i], near: true}
-		ended := float64(m.Step.Totals.Ended.Total())
-		if m.Has(measure.TargetRSS) {
-			served, all = append(served, sum+ended/2), append(all, m.Mean(measure.TargetRSS))
-		}
-		sum += ended
-	}
+	served, all := e.byRequests(measure.TargetRSS, 0, nothing)
 	if len(served) < fewestSteps {
 		return nil
 	}

@@ -71,7 +71,7 @@ func TestMemoryThatGrewAllAlongIsALeakWhereASurveyEndsWithoutAGentleLoad(t *test
 		return run
 	}
 	f := Run(cut(leaking...)).found("leak")
-	if f == nil || !f.says("200 MB after the survey") {
+	if f == nil || !f.says("200 MB after the survey where there were 105 MB at its beginning") {
 		t.Errorf("found %+v", f)
 	}
 	once := Run(cut("before target.memory.rss_bytes = 100000000",

@@ -243,8 +243,11 @@ func judgeGrowth(e *Evidence) *Finding {
 		return nil
 	}
 	when := "at the same load before"
-	if g.what == "goroutines" {
+	switch {
+	case g.what == "goroutines":
 		when = "at half of the line, with more to do"
+	case e.After == nil: // the survey ended before it came back to that load
+		when = "at its beginning"
 	}
 	where := ""
 	if len(g.where) > 0 {
