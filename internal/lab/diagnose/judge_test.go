@@ -108,7 +108,7 @@ func TestThePoolThatIsAdvisedIsOneThatTheDatabaseAllows(t *testing.T) {
 		"at-line db.wait_seconds += 10", "all db.wait_seconds += 0", "at-line db.wait_seconds += 10",
 		"all db.waits += 5")
 	for limit, want := range map[string]string{
-		"all db.server_limit = 0":  "SetMaxOpenConns(61)",
+		"all db.server_limit = 0":  "SetMaxOpenConns(80)",
 		"all db.server_limit = 50": "SetMaxOpenConns(40)",
 	} {
 		f := diagnosed(t, append(lines, limit)...).found("database-pool-small")
@@ -208,7 +208,7 @@ func TestWhatDoesNotGiveGainsNothing(t *testing.T) {
 	}
 	// What a quarter and a half of the processor time less bring: the shorter requests are, the
 	// more of the processors a service uses at its line.
-	for saves, want := range map[float64]float64{.25: 1.61, .5: 2.92} {
+	for saves, want := range map[float64]float64{.25: 1.75, .5: 3.53} {
 		e.Reserves = []Reserve{{What: targetProcessor, Used: 1.3, Capacity: 2, target: true}}
 		if f := e.faster(cure{saves: saves}); math.Abs(f-want) > .01 {
 			t.Errorf("a service that is 65 %% busy and saves %v of that gains %v, want %v",
@@ -347,6 +347,29 @@ func TestOnlyASurveyWithAStepCanBeDiagnosed(t *testing.T) {
 		}
 		if c.want == "" && got != "" || !strings.Contains(got, c.want) {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestAGainEndsWhereTheBusiestThreadHasNothingLeft(t *testing.T) {
+	lines := append(idleService, "all target.threads.hottest_share = 0.5")
+	for runtime, bound := range map[string]bool{measure.RuntimeNode: true, measure.RuntimeGo: false} {
+		run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines)...).open(t)
+		run.Manifest.Machine.TargetRuntime = runtime
+		g := newEvidence(run).gain(cure{})
+		if found := strings.Contains(g.Why, "busiest thread"); found != bound {
+			t.Errorf("%s: %s", runtime, g.Why)
+		}
+	}
+}
+
+func TestTimeIsSavedWhereRequestsWaitForOneThread(t *testing.T) {
+	for share, gains := range map[string]bool{"0.65": true, "0.2": false} {
+		lines := append(idleService, "all target.threads.hottest_share = "+share)
+		run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines)...).open(t)
+		run.Manifest.Machine.TargetRuntime = measure.RuntimeNode
+		if g := newEvidence(run).processorGain(cure{saves: .7}, false); (g.Factor > 1) != gains {
+			t.Errorf("a thread that is busy %s of the time: %+v", share, g)
 		}
 	}
 }

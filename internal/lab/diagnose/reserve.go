@@ -51,6 +51,27 @@ func (e *Evidence) busiest() (most *Reserve) {
 	return most
 }
 
+// busiestThread is the processor that the target's busiest thread has at most: what an event loop,
+// or an interpreter's lock, leaves it. Nil where that is not known, and for Go, whose runtime moves
+// work from one thread to another.
+func (e *Evidence) busiestThread() *Reserve {
+	used := e.AtLine.Median(measure.TargetThreadsHottest)
+	switch e.Run.Manifest.Machine.TargetRuntime {
+	case "", measure.RuntimeGo:
+		return nil
+	}
+	if used == 0 {
+		return nil
+	}
+	return &Reserve{What: "the processor of its busiest thread", Used: min(used, 1), Capacity: 1}
+}
+
+// threadWaitedFor says that requests wait for the busiest thread.
+func (e *Evidence) threadWaitedFor() bool {
+	r := e.busiestThread()
+	return r != nil && r.Share() >= r.waited()
+}
+
 // reserves are the resources that the samples at the line show.
 func reserves(e *Evidence) (all []Reserve) {
 	m := e.AtLine
@@ -170,6 +191,14 @@ func (e *Evidence) full() float64 {
 // most bounds every predicted gain: beyond it something that nobody has measured is the bottleneck.
 const most = 20
 
+// cheaper is how a request's processor time falls with the rate: as rate to the power of -cheaper.
+// There is more to do each time that a thread or a loop wakes up, so that twice the rate costs a
+// tenth less for each request. That is the median of 25 services between half of their line and the
+// line, where it was 0.145; with 0 the gain of cured ones was predicted 17 % too low on average, and
+// off by more than 1.5 times in five of 25, with this in two. What a run shows between its own two
+// steps is too noisy: four were off.
+const cheaper = .15
+
 // cure is what advice changes.
 type cure struct {
 	// saves is the share of the target's processor time that is no longer needed, 0 to 1; elsewhere
@@ -203,6 +232,13 @@ func (e *Evidence) gain(c cure) Gain {
 			factor, next = f, r.What
 		}
 	}
+	// A thread saves what the target does. Where the cure is to use more processors, others take
+	// over from it.
+	if r := e.busiestThread(); r != nil && c.allowed == 0 {
+		if f := e.full() / max(r.Used*(1-c.saves), 1e-3); f < factor {
+			factor, next = f, r.What
+		}
+	}
 	if math.IsInf(factor, 1) {
 		return Gain{
 			Factor: 1,
@@ -211,7 +247,7 @@ func (e *Evidence) gain(c cure) Gain {
 			Why:    "the next bottleneck is not known, because no processor time was sampled",
 		}
 	}
-	factor = min(max(factor, 1), most)
+	factor = min(math.Pow(max(factor, 1), 1/(1-cheaper)), most)
 	return Gain{
 		Factor: factor,
 		Low:    max(factor/1.5, 1),

@@ -30,6 +30,18 @@ var concurrencyRules = []Rule{
 				},
 			},
 			{
+				"the service keeps the machine busy, so more places bring nothing",
+				func(e *Evidence) (string, bool) {
+					r, g := e.reserve(targetProcessor), e.gain(cure{})
+					if r == nil {
+						return "", false
+					}
+					return percent(r.Share()) + " of what it may use; expected gain " +
+							times(g.Factor), r.Share() >= r.waited() &&
+							g.Factor < leastGain
+				},
+			},
+			{
 				"the machine was busy, and the places were held longer than by a lone request",
 				func(e *Evidence) (string, bool) {
 					host, full := e.busy(hostProcessor), e.places().full
@@ -52,6 +64,9 @@ var concurrencyRules = []Rule{
 		Last: true,
 	},
 }
+
+// leastGain is the gain from which on it is worth having more places.
+const leastGain = 1.05
 
 // mostlyFull is the share of the places that have to be taken by what lone requests take.
 const mostlyFull = .6
