@@ -3,6 +3,7 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 
 	"plimsoll/internal/lab/measure"
@@ -280,10 +281,38 @@ func judgeGrowth(e *Evidence) *Finding {
 		f.Rank, f.whatever = Binding, true
 		f.Claim += fmt.Sprintf("; meanwhile the line has fallen to %s: %s were served well before",
 			rate(e.Line), rate(once))
-		factor := min(once/max(e.Line, 1e-9), most)
-		f.Gain = Gain{factor, 1, most, "the service has carried as much, before so much was kept"}
+		f.Gain = e.gainOfYouth(once)
 	}
 	return f
+}
+
+// gainOfYouth is what the line is multiplied by when nothing stays behind: the service has carried
+// once requests a second, and carries as many as its processors do at what a request cost it when
+// it was young. That was at about such a rate, in the survey's first steps.
+func (e *Evidence) gainOfYouth(once float64) Gain {
+	young := math.Inf(1)
+	for i := range e.Run.Steps {
+		m := &Moment{Step: &e.Run.Steps[i], near: true}
+		if cost := m.PerRequest(measure.TargetCPU); cost > 0 {
+			young = min(young, cost)
+		}
+	}
+	g := Gain{
+		Factor: min(once/max(e.Line, 1e-9), most),
+		Low:    1,
+		High:   most,
+		Why:    "the service has carried as much, before so much was kept",
+	}
+	now := e.AtLine.PerRequest(measure.TargetCPU)
+	if !(young < now) || len(e.Reserves) == 0 {
+		return g
+	}
+	if f := math.Pow(e.gain(cure{saves: 1 - young/now}).Factor, 1-cheaper); f > g.Factor {
+		g.Factor = f
+		g.Why = "a request cost " + span(young) + " of a processor before so much was kept, and " +
+			span(now) + " at the line"
+	}
+	return g
 }
 
 // giveBack is what to do about something that stays behind.
