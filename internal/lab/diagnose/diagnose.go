@@ -38,6 +38,7 @@ func Run(run *record.Run) *Diagnosis {
 		}
 	}
 	d.settle(e)
+	d.wasteBeforeThreads(e)
 	// What is binding comes first, then what costs, then risks; within each what moves the line
 	// most, as far as it is sure.
 	slices.SortStableFunc(d.Findings, func(a, b Finding) int {
@@ -55,7 +56,10 @@ func Run(run *record.Run) *Diagnosis {
 // settle computes the gains that depend on what else was found, and says how to verify those
 // findings whose rules do not.
 func (d *Diagnosis) settle(e *Evidence) {
-	elsewhere := slices.ContainsFunc(d.Findings, func(f Finding) bool { return f.Rank <= Binding })
+	// What a single thread has no time for is done when it wastes less.
+	elsewhere := slices.ContainsFunc(d.Findings, func(f Finding) bool {
+		return f.Rank <= Binding && (f.Rule != "single-threaded" || !e.threadWaitedFor())
+	})
 	for i := range d.Findings {
 		f := &d.Findings[i]
 		if f.saves != nil {
@@ -74,6 +78,21 @@ func (d *Diagnosis) settle(e *Evidence) {
 					times(f.Gain.Factor) + " what it was",
 				format.Command("plimsoll", "compare", e.Run.Dir, "NEW-RUN"),
 			}
+		}
+	}
+}
+
+// wasteBeforeThreads makes what costs a single thread its time binding, where the line gains more
+// from it than from more threads or processes: these would do the same waste.
+func (d *Diagnosis) wasteBeforeThreads(e *Evidence) {
+	i := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Rule == "single-threaded" })
+	if i < 0 || !e.threadWaitedFor() {
+		return
+	}
+	threads := worth(&d.Findings[i])
+	for i := range d.Findings {
+		if f := &d.Findings[i]; f.Rank == Cost && worth(f) > threads {
+			f.Rank = Binding
 		}
 	}
 }

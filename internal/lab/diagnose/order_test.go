@@ -2,7 +2,10 @@ package diagnose
 
 import (
 	"slices"
+	"strings"
 	"testing"
+
+	"plimsoll/internal/lab/measure"
 )
 
 func TestALeakStandsBeforeTheLimitThatItReaches(t *testing.T) {
@@ -42,5 +45,30 @@ func TestAConsequenceStandsBehindItsCauseAndOthersStay(t *testing.T) {
 	findings[1].Rule, findings[0].Rule = "client-connections-closed", "accept-queue-overflow"
 	if e.causesFirst(findings); findings[0].Rule != "accept-queue-overflow" {
 		t.Errorf("the first is %s", findings[0].Rule)
+	}
+}
+
+// A process more would waste as much: where the waste is most of what a single thread does, it is
+// what to change first.
+func TestWhatASingleThreadWastesStandsBeforeTheThread(t *testing.T) {
+	for json, want := range map[string][]string{
+		"8000000000": {"json-hot", "single-threaded"},
+		"2000000000": {"single-threaded", "json-hot"},
+	} {
+		lines := append(strings.Split(base, "\n"), "all service 1.3ms", "at-line service 12ms",
+			"over service 60ms", "all host.cpu.busy_seconds += 1.02",
+			"half target.cpu.seconds += .5", "at-line target.cpu.seconds += .96",
+			"over target.cpu.seconds += .99", "all target.threads.hottest_share = 0.93",
+			"at-line profile cpu nanoseconds "+json+
+				" x < encoding/json.Marshal < main.handle < net/http.(*conn).serve",
+			"at-line profile cpu nanoseconds 2000000000 main.handle < net/http.(*conn).serve",
+			"at-line profile cpu nanoseconds 2000000000 main.page < net/http.(*conn).serve",
+		)
+		run := newFixture(t, lines...).open(t)
+		run.Manifest.Machine.TargetRuntime = measure.RuntimeNode
+		d := Run(run)
+		if found := names(d); !slices.Equal(found, want) || d.First.What != want[0] {
+			t.Errorf("found %v, and the bottleneck is %+v", found, d.First)
+		}
 	}
 }
