@@ -124,18 +124,23 @@ func (e *Evidence) collectedElsewhere() *Finding {
 		}
 	}
 	of, used := "processor time", max(share, collectorFair)
-	if stopped := e.stoppedFor(); stopped > collectorMuch && share <= collectorMuch {
+	why, _ := e.collectedFor()
+	asked, least := why != nil && why.cause == bySystemGC, collectorMuch
+	if asked {
+		least /= 2 // none of them is needed
+	}
+	if stopped := e.stoppedFor(); stopped > least && share <= least {
 		share, of = stopped, "time, in which the service stands still"
 		facts = []Fact{{
 			What:  "time near the line for which the collector stopped the service",
 			Value: percent(stopped),
 		}}
 	}
-	if share <= collectorMuch {
+	if share <= least {
 		return nil
 	}
 	rank := Cost
-	if e.breaks() != nil { // what it costs is not all: requests wait for its end
+	if e.breaks() != nil || asked { // what it costs is not all: requests wait for its end
 		rank = e.costRank()
 	}
 	l := e.runtime()
@@ -162,6 +167,7 @@ func (e *Evidence) collectedElsewhere() *Finding {
 			What: "memory that it may use", Value: size(memory) + " (" + of + ")",
 		})
 	}
+	e.tellReason(f)
 	if c != nil && len(c.names) > 0 && c.names[0] == serialCollector {
 		f.Advice = append([]Action{{
 			Text: "the serial collector is in use, which is chosen where the JVM sees fewer than " +

@@ -139,3 +139,30 @@ func TestACollectorThatAServiceCallsIsNotBlamedOnItsGarbage(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+func TestWhatMostCollectionsOfAJVMComeForIsSaid(t *testing.T) {
+	lines := []string{
+		"at-line" + usedBy + "GC Thread += .6",
+		"at-line target.gc.collected_for.G1 Evacuation Pause += 2",
+	}
+	asked := append(lines, "at-line target.gc.collected_for.System.gc() += 30")
+	f := runsOn(t, measure.RuntimeJVM, asked...).found("gc-heavy")
+	if f == nil || !f.says("the service asks for them itself (System.gc())") ||
+		!namesPlace(f, "DisableExplicitGC") {
+		t.Errorf("found %+v", f)
+	}
+	large := append(lines, "at-line target.gc.collected_for.G1 Humongous Allocation += 30")
+	if f := runsOn(t, measure.RuntimeJVM, large...).found("gc-heavy"); f == nil ||
+		!namesPlace(f, "HeapRegionSize") {
+		t.Errorf("found %+v", f)
+	}
+	// What is asked for is not needed: less of it is enough.
+	asked[0] = "at-line" + usedBy + "GC Thread += .2"
+	if f := runsOn(t, measure.RuntimeJVM, asked...).found("gc-heavy"); f == nil {
+		t.Error("a seventh of the processor time for System.gc() is not found")
+	}
+	lines[0] = asked[0]
+	if f := runsOn(t, measure.RuntimeJVM, lines...).found("gc-heavy"); f != nil {
+		t.Errorf("a seventh for what is needed: %s", f.Claim)
+	}
+}

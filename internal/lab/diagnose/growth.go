@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"plimsoll/internal/lab/measure"
@@ -12,7 +13,8 @@ const (
 	// fewestSteps is in how many steps something has to be counted for its growth to be told from
 	// chance, and straight which part of its variance the number of requests explains at least: a
 	// pool that has grown once is a step, and a pool that follows the load goes up and down.
-	fewestSteps, straight = 5, .9
+	// straightest is the same for what would be too little otherwise.
+	fewestSteps, straight, straightest = 5, .9, .97
 	// fallen is the part of a rate that was served well at which the service fails later, when it
 	// has degraded.
 	fallen = .8
@@ -129,3 +131,96 @@ func (e *Evidence) degraded() float64 {
 	}
 	return passed
 }
+
+const (
+	// costsMore is by how much more processor time the same load has to take at the end, and
+	// fewestCores how much more that has to be.
+	costsMore, fewestCores = 2, .1
+)
+
+// costGrown is the finding that the same load takes far more processor time after everything than
+// before, though nothing else was seen to stay behind: timers and listeners that are never taken
+// away, a list or a table that each request makes longer and goes through. Programs that compile
+// as they run become faster, and not slower.
+func (e *Evidence) costGrown() *Finding {
+	if e.Before == nil || e.After == nil || e.Before.Goodput() == 0 || !e.grewAllAlong() {
+		return nil
+	}
+	before, after := e.Before.PerSecond(measure.TargetCPU), e.After.settled(measure.TargetCPU)
+	if before <= 0 || after < costsMore*before || after < before+fewestCores {
+		return nil
+	}
+	f := &Finding{
+		Claim: fmt.Sprintf("Requests become more expensive: at the same load the service uses %s "+
+			"processors after the survey where it used %s before, as something that they leave "+
+			"behind is gone through again and again", number(after), number(before)),
+		Rank:       Risk,
+		Confidence: .7,
+		Evidence: []Fact{
+			{
+				What:  "processors in use at a gentle load, before and after",
+				Value: number(before) + " and " + number(after),
+			},
+			{
+				What: "memory of the process, before and after",
+				Value: size(e.Before.Mean(measure.TargetRSS)) + " and " +
+					size(e.After.Mean(measure.TargetRSS)),
+			},
+		},
+		Advice: []Action{
+			{
+				Text: "look for timers, intervals, listeners and subscriptions that requests make and " +
+					"nobody takes away, and for lists, queues, files and tables that requests add to " +
+					"and others go through: give them an end, a bound or an index",
+			},
+			{
+				Text:    "see what it does: profile it when it is new, and when it has served much",
+				Command: e.filled("perf top -p PID"),
+			},
+		},
+		Gain: Gain{
+			Factor: 1,
+			Low:    1,
+			High:   2,
+			Why:    "the line does not move at once: it falls while the process lives",
+		},
+	}
+	if once := e.degraded(); once > 0 {
+		f.Rank, f.whatever = Binding, true
+		factor := min(once/max(e.Line, 1e-9), most)
+		f.Gain = Gain{factor, 1, most, "the service has carried as much, before it was so expensive"}
+	}
+	return f
+}
+
+// settled is a counter's growth in a second in the second half of a step: what an overload has left
+// to do is done by then.
+func (m *Moment) settled(name string) float64 {
+	all, from, to := m.values(name)
+	if len(all) < 4 || to <= from {
+		return m.PerSecond(name)
+	}
+	half := len(all) / 2
+	took := float64(to-from) / 1e9 * float64(len(all)-1-half) / float64(len(all)-1)
+	return max(all[len(all)-1]-all[half], 0) / took
+}
+
+// grewAllAlong says that what a request costs rose from step to step, by how many had been served.
+func (e *Evidence) grewAllAlong() bool {
+	var served, costs []float64
+	sum := 0.0
+	for i := range e.Run.Steps {
+		m := &Moment{Step: &e.Run.Steps[i], near: e.Run.Manifest.Machine.TargetLocal}
+		ended := float64(m.Step.Totals.Ended.Total())
+		if cost := m.PerRequest(measure.TargetCPU); cost > 0 {
+			served, costs = append(served, sum+ended/2), append(costs, cost)
+		}
+		sum += ended
+	}
+	slope, explained := fitted(served, costs)
+	return len(served) >= fewestSteps && slope > 0 && explained >= mostlyExplained
+}
+
+// mostlyExplained is which part of the variance of what a request costs the number of those that
+// were served has to explain: the load is another part of it.
+const mostlyExplained = .5

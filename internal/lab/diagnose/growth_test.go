@@ -96,3 +96,87 @@ func TestMemoryThatComesAndGoesIsJudgedByWhereItIsOnItsWay(t *testing.T) {
 		}
 	}
 }
+
+func TestMemoryThatCollectionsLeaveInTheOldGenerationIsALeakOfAJVM(t *testing.T) {
+	lines := func(old ...string) (all []string) {
+		for i, stage := range []string{"before", "half", "at-line", "over", "after"} {
+			all = append(all, stage+" target.gc.old_bytes = "+old[i])
+		}
+		return append(all, "all target.memory.rss_bytes = 700000000",
+			"all host.memory.available_bytes = 16000000000")
+	}
+	f := runsOn(t, measure.RuntimeJVM, lines("20000000 to 30000000", "30000000 to 50000000",
+		"50000000 to 90000000", "90000000 to 146000000", "146000000 to 150000000")...).found("leak")
+	if f == nil || !f.says("old generation") || !namesPlace(f, "for each request") ||
+		!namesPlace(f, "GC.class_histogram") {
+		t.Errorf("found %+v", f)
+	}
+	d := runsOn(t, measure.RuntimeJVM, lines("20000000 to 30000000", "30000000 to 50000000",
+		"50000000 to 90000000", "90000000 to 146000000", "25000000")...)
+	if d.found("leak") != nil {
+		t.Errorf("garbage that grew old and was collected: found %v", names(d))
+	}
+}
+
+func TestALittleMemoryIsALeakWhereItFollowsTheRequestsInAStraightLine(t *testing.T) {
+	f := diagnosed(t, "before target.memory.rss_bytes = 30000000 to 31200000",
+		"half target.memory.rss_bytes = 31200000 to 33200000",
+		"at-line target.memory.rss_bytes = 33200000 to 37200000",
+		"over target.memory.rss_bytes = 37200000 to 42800000",
+		"after target.memory.rss_bytes = 42800000 to 44000000").found("leak")
+	if f == nil || !namesPlace(f, "for each request") {
+		t.Errorf("found %+v", f)
+	}
+	d := diagnosed(t, "before target.memory.rss_bytes = 30000000 to 31200000",
+		"half target.memory.rss_bytes = 31200000 to 33200000",
+		"at-line target.memory.rss_bytes = 43200000 to 44000000",
+		"over target.memory.rss_bytes = 44000000 to 44100000",
+		"after target.memory.rss_bytes = 44000000 to 44100000")
+	if d.found("leak") != nil {
+		t.Errorf("a heap that has grown once: found %v", names(d))
+	}
+}
+
+func TestAFewGoroutinesThatStayBehindAreALeakWhereTheyGoOnGrowing(t *testing.T) {
+	stack := " profile goroutine count "
+	lines := func(over, after string) []string {
+		return []string{
+			"all target.memory.rss_bytes = 50000000",
+			"half" + stack + "20 runtime.gopark < main.watch < main.(*desk).follow",
+			"over" + stack + over + " runtime.gopark < main.watch < main.(*desk).follow",
+			"after" + stack + after + " runtime.gopark < main.watch < main.(*desk).follow",
+		}
+	}
+	f := diagnosed(t, lines("130", "142")...).found("leak")
+	if f == nil || !f.says("Goroutines stay behind") || !f.says("main.watch") {
+		t.Errorf("found %+v", f)
+	}
+	if d := diagnosed(t, lines("142", "142")...); d.found("leak") != nil {
+		t.Errorf("a pool that has grown under the overload: found %v", names(d))
+	}
+}
+
+func TestProcessesThatNobodyWaitsForAreALeak(t *testing.T) {
+	f := diagnosed(t, "all target.memory.rss_bytes = 50000000", "before target.processes = 3",
+		"half target.processes = 8 to 12", "at-line target.processes = 12 to 30",
+		"over target.processes = 30 to 52", "after target.processes = 52 to 58").found("leak")
+	if f == nil || !f.says("58.0 after the survey where there were 3.00") || !namesPlace(f, "zombie") {
+		t.Errorf("found %+v", f)
+	}
+}
+
+func TestRequestsThatBecomeMoreExpensiveAreALeak(t *testing.T) {
+	grows := []string{
+		"all target.memory.rss_bytes = 50000000", "before target.cpu.seconds += .1",
+		"half target.cpu.seconds += .2", "at-line target.cpu.seconds += .7",
+		"over target.cpu.seconds += 1.6",
+	}
+	f := diagnosed(t, append(grows, "after target.cpu.seconds += .5")...).found("leak")
+	if f == nil || !f.says("0.50 processors after the survey where it used 0.10 before") {
+		t.Errorf("found %+v", f)
+	}
+	d := diagnosed(t, append(grows, "after target.cpu.seconds += .15")...)
+	if d.found("leak") != nil {
+		t.Errorf("little more: found %v", names(d))
+	}
+}

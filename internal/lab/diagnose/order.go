@@ -42,6 +42,11 @@ var causes = []cause{
 		},
 		when: func(e *Evidence) bool { return e.degraded() > 0 },
 	},
+	// Collections come as often as there is something to collect: who makes it is the cause, unless
+	// the heap was given little room.
+	{rule: "json-hot", makes: []string{"gc-heavy"}, when: makesGarbage(classJSON)},
+	{rule: "logging-hot", makes: []string{"gc-heavy"}, when: makesGarbage(classLogging)},
+	{rule: "reflection-hot", makes: []string{"gc-heavy"}, when: makesGarbage(classReflection)},
 	// Who has no descriptor left, or no processor time, accepts nobody.
 	{rule: "descriptors-near-limit", makes: []string{"accept-queue-overflow", "backlog-small"}},
 	{
@@ -59,6 +64,18 @@ var causes = []cause{
 		},
 	},
 	{rule: "upstream-connections-not-reused", makes: []string{"time-wait-high"}},
+}
+
+// mostGarbage is the share of what is allocated from which on one class makes the collections.
+const mostGarbage = .5
+
+// makesGarbage says that most of what is allocated is a class's, and that collections come no sooner
+// than they do unless somebody has it so.
+func makesGarbage(class string) func(e *Evidence) bool {
+	return func(e *Evidence) bool {
+		percent, limited := e.gogc()
+		return e.Garbage[class] >= mostGarbage && !limited && percent >= gogcDefault
+	}
 }
 
 // fairBacklog is how long an accept queue is at least when it is not too short by itself.

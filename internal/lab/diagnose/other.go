@@ -15,8 +15,16 @@ var otherClasses = []struct {
 }{
 	{classCollector, []string{
 		"(garbage collector)", "v8::internal::Heap::", "v8::internal::MarkCompact",
-		"v8::internal::Scavenger", "gc_collect", "_PyGC_", "deduce_unreachable", "rb_gc", "gc_mark",
-		"G1", "ParallelGC", "ZGC", "zend_gc_",
+		"v8::internal::Scavenger", "v8::internal::ConcurrentMarking", "v8::internal::MinorMark",
+		"v8::internal::Sweeper", "v8::internal::PagedSpace", "v8::internal::MarkingVisitor",
+		"v8::internal::IncrementalMarking", "gc_collect", "_PyGC_", "deduce_unreachable",
+		"subtract_refs", "update_refs", "visit_decref", "visit_reachable", "move_unreachable",
+		"untrack_tuples", "gc_list_", "rb_gc", "gc_mark", "gc_sweep", "gc_start", "gc_enter",
+		"gc_page_sweep", "gc_continue", "garbage_collect", "heap_page_allocate", "rgengc_",
+		"G1", "ParallelGC", "ZGC", "ParScavenge", "PSMarkSweep", "PSParallelCompact", "PSPromotion",
+		"DefNewGeneration", "GenMarkSweep", "MarkSweep", "ShenandoahHeap", "Shenandoah", "ZMark",
+		"ZRelocate", "VM_GenCollect", "VM_G1Collect", "zend_gc_", "gc_collect_white", "SVR::gc_heap",
+		"WKS::gc_heap", "GC_mark", "GC_gcollect", "luaC_",
 	}},
 	{classHandshake, []string{"SSL_do_handshake", "SSL_accept", "SSL_connect", "ossl_statem_",
 		"gnutls_handshake", "mbedtls_ssl_handshake", "rustls::client::hs", "rustls::server::hs",

@@ -236,6 +236,7 @@ func (e *Evidence) stopsForLong() *Finding {
 		})
 	}
 	f.Advice = e.shorterPauses(b.by.collector)
+	e.tellReason(f)
 	return f
 }
 

@@ -17,9 +17,10 @@ var growthRules = []Rule{
 		Name:  "leak",
 		Claim: "Finished requests leave something behind",
 		Needs: []string{measure.TargetRSS + "|profile:goroutine"},
-		Threshold: "over 200 threads, descriptors or connections more than at the same load " +
-			"before, or over 25 that grow with each request in step after step, over 500 " +
-			"goroutines more than at half of the line, or memory that grows so",
+		Threshold: "over 200 threads, processes, descriptors or connections more than at the " +
+			"same load before, or over 25 that grow with each request in step after step, over " +
+			"50 goroutines more than at half of the line and still more after the overload, " +
+			"memory that grows so, or twice the processor time at the same load",
 		Reason: "what is there at the same load after everything else never ends, until a limit " +
 			"is reached or the process is killed; memory alone may stay with an allocator that " +
 			"has grown once, so it has to grow with the requests",
@@ -28,7 +29,7 @@ var growthRules = []Rule{
 			"it grows no more at the gentle load of the last step",
 			func(e *Evidence) (string, bool) {
 				g := e.growth()
-				if g == nil || g.name == "" || e.After == nil {
+				if g == nil || g.name == "" || g.name == measure.TargetOld || e.After == nil {
 					return "", false
 				}
 				all, _, _ := e.After.values(g.name)
@@ -73,10 +74,14 @@ const (
 	fewKept = 25
 	// mostGoroutines is the same of goroutines.
 	mostGoroutines = 500
-	// stillMore is how many more goroutines there have to be at the end than beyond the line.
-	stillMore = 50
-	// mostBytes is how much memory more is none, and fewestBytes how little for a request.
-	mostBytes, fewestBytes = 32 << 20, 64
+	// fewGoroutines is the same where there are more at the end than beyond the line.
+	fewGoroutines = 50
+	// stillMore is how many more goroutines there have to be at the end than beyond the line, and
+	// fewStillMore the same where it is as many for each request as before.
+	stillMore, fewStillMore = 50, 3
+	// mostBytes is how much memory more is none, and fewestBytes how little for a request. fewBytes
+	// is the same where it follows the number of requests in a straight line.
+	mostBytes, fewBytes, fewestBytes = 32 << 20, 8 << 20, 64
 )
 
 // growth is what has grown the most telling first; nil where nothing has.
@@ -85,7 +90,7 @@ func (e *Evidence) growth() *grown {
 		return g
 	}
 	if e.After == nil {
-		return e.memoryAllAlong()
+		return cmp.Or(e.oldGrown(), e.memoryAllAlong())
 	}
 	if e.Before == nil {
 		return nil
@@ -94,6 +99,7 @@ func (e *Evidence) growth() *grown {
 		e.Before.Mean(measure.ListenerEstablished), 0)
 	served := e.served(e.Before, e.After)
 	for _, c := range []struct{ what, name string }{
+		{"processes", measure.TargetProcesses},
 		{"threads", measure.TargetThreads},
 		{"connections to others", measure.TargetOutgoingEstablished},
 		{"connections that the other side has closed", measure.TargetOutgoingCloseWait},
@@ -112,7 +118,7 @@ func (e *Evidence) growth() *grown {
 			return &grown{c.what, c.name, before, after, more / max(served, 1), number, nil}
 		}
 	}
-	return e.memoryGrown(served)
+	return cmp.Or(e.oldGrown(), e.memoryGrown(served))
 }
 
 // growsFirst says that the target's runtime takes more memory as long as it may, and looks at what
@@ -143,7 +149,14 @@ func (e *Evidence) served(from, to *Moment) (n float64) {
 // among them, by about as much for each.
 func (e *Evidence) memoryGrown(served float64) *grown {
 	before, after := e.Before.Mean(measure.TargetRSS), e.After.Last(measure.TargetRSS)
-	if after-before < mostBytes || after < 1.3*before ||
+	least := float64(mostBytes)
+	if by, all := e.byRequests(measure.TargetRSS, e.Before.Step.Plan.Number, nothing); len(by) >=
+		fewestSteps {
+		if _, explained := fitted(by, all); explained >= straightest {
+			least = fewBytes
+		}
+	}
+	if after-before < least || after < 1.3*before ||
 		(after-before)/max(served, 1) < fewestBytes {
 		return nil
 	}
@@ -191,13 +204,21 @@ func (e *Evidence) goroutinesGrown() *grown {
 			worst, most = name, more
 		}
 	}
-	if most <= mostGoroutines || most <= .1*was[worst] {
+	if most <= fewGoroutines || most <= .1*was[worst] {
 		return nil
 	}
-	// A pool that has grown under the overload is as large afterwards.
-	if over := e.Over.Profile(kindGoroutine); over != nil &&
-		was[worst]+most < over.Classify(profile.Goroutine, startedBy)[worst]+stillMore {
+	// A pool that has grown under the overload is as large afterwards. What leaks slowly has become
+	// more by as much for each request as before.
+	over := e.Over.Profile(kindGoroutine)
+	if over == nil && most <= mostGoroutines {
 		return nil
+	}
+	if over != nil {
+		still := was[worst] + most - over.Classify(profile.Goroutine, startedBy)[worst]
+		due := most / max(e.served(e.Half, e.After), 1) * e.After.served()
+		if still < stillMore && (still < fewStillMore || still < due/3) {
+			return nil
+		}
 	}
 	g := &grown{
 		what:    "goroutines",
@@ -241,7 +262,7 @@ var ofConnections = []string{
 func judgeGrowth(e *Evidence) *Finding {
 	g := e.growth()
 	if g == nil {
-		return nil
+		return e.costGrown()
 	}
 	when := "at the same load before"
 	switch {
@@ -275,6 +296,9 @@ func judgeGrowth(e *Evidence) *Finding {
 			High:   2,
 			Why:    "the line does not move at once: it falls while the process lives",
 		},
+	}
+	if g.name == measure.TargetOld {
+		f.Claim += ", in the old generation of the heap, which collections leave as it is"
 	}
 	f.Advice = e.giveBack(g)
 	if once := e.degraded(); once > 0 {
@@ -333,6 +357,13 @@ func (e *Evidence) giveBack(g *grown) []Action {
 		return append(e.runtime().holds, Action{
 			Text: "give caches and maps that requests write to a bound, and an age",
 		})
+	case "processes":
+		return []Action{{
+			Text: "wait for each program that was started (waitpid, Process.wait, cmd.Wait, " +
+				"communicate), on each path, and end what is not needed any more; one that has ended " +
+				"and is not waited for stays as a zombie, with its number",
+			Command: e.filled("ps -o pid,ppid,stat,etime,args --ppid PID | head -40"),
+		}}
 	case "threads":
 		return []Action{{
 			Text: "have a pool of threads, and see where those stand that do not end",

@@ -180,6 +180,10 @@ func packageOf(function string) string {
 // resumed is the part of a handshake's cost that resuming a session saves: the key exchange stays.
 const resumed = .5
 
+// mostly is the part of a class's threshold that is enough where what it allocates is collected at
+// such a cost that both together are over it by more than mostlyMore.
+const mostly, mostlyMore = .75, .1
+
 // costly is a rule about a class of stacks that takes more than a share of the processor time.
 func costly(name, class string, share float64, claim, reason string, advice ...Action) Rule {
 	return Rule{
@@ -192,7 +196,7 @@ func costly(name, class string, share float64, claim, reason string, advice ...A
 		Counters:  []Counter{othersBusy, unreached},
 		Judge: func(e *Evidence) *Finding {
 			now := e.Classes[class]
-			if now < share {
+			if now < share && (now < mostly*share || e.spent(class) < share+mostlyMore) {
 				return nil
 			}
 			saves := e.without(class)

@@ -35,10 +35,11 @@ var runtimeRules = []Rule{
 		},
 	},
 	{
-		Name:      "goroutine-leak",
-		Claim:     "Goroutines stay behind",
-		Needs:     []string{measure.GoGoroutines},
-		Threshold: "over 1,000, and more than 5 a minute more than at the same load before",
+		Name:  "goroutine-leak",
+		Claim: "Goroutines stay behind",
+		Needs: []string{measure.GoGoroutines},
+		Threshold: "over 1,000, or over 25 that grow with each request in step after step, and " +
+			"more than 5 a minute more than at the same load before",
 		Reason: "what is left at the same load after everything else never ends; " +
 			"memory and the collector's work grow with it until the process is killed",
 		Judge: judgeLeak,
@@ -219,8 +220,9 @@ func judgeLeak(e *Evidence) *Finding {
 		0,
 	)
 	minutes := e.After.Step.Began.Sub(e.Before.Step.Began).Minutes()
-	if !e.Before.Has(measure.GoGoroutines) || after-kept <= 1000 || minutes <= 0 ||
-		(after-kept-before)/minutes <= 5 {
+	more := after - kept - before
+	few := after-kept <= 1000 && (more <= fewKept || !e.growsWithRequests(measure.GoGoroutines))
+	if !e.Before.Has(measure.GoGoroutines) || few || minutes <= 0 || more/minutes <= 5 {
 		return nil
 	}
 	served := 0.0

@@ -270,6 +270,13 @@ const (
 	TargetCollections = "target.gc.collections."
 	// TargetCollecting begins the names of for how many seconds it has.
 	TargetCollecting = "target.gc.collecting_seconds."
+	// TargetCollectedFor begins the names of how many of its collections had the same cause, which
+	// follows.
+	TargetCollectedFor = "target.gc.collected_for."
+	// TargetOld and TargetOldMost are what is in the old generation of the heap, as the last
+	// collection has left it, and what may be.
+	TargetOld     = "target.gc.old_bytes"
+	TargetOldMost = "target.gc.old_most_bytes"
 )
 
 // What a target may run on, by the names that a run's manifest has.

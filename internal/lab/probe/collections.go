@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,6 +23,8 @@ const (
 	maxCollectors = 8
 	// maxTemporary bounds how many names of /tmp are looked at.
 	maxTemporary = 4096
+	// maxCauses bounds the causes of collections that are told.
+	maxCauses = 8
 	// maxJVMs bounds the processes of a target whose figures are read.
 	maxJVMs = 16
 )
@@ -30,9 +34,19 @@ const (
 // JVM (BenchmarkCollections), and some more each 16th time, when it looks for the files.
 type collections struct {
 	of     *processes
-	files  []*os.File // kept open: the sampler's end closes them, as they are collected then
-	looked int        // of the target's members, when the files were looked up
+	files  []figuresFile // kept open: the sampler's end closes them, as they are collected then
+	looked int           // of the target's members, when the files were looked up
 	data   []byte
+	// counted are each process's collections at the last look, and causes how many were seen to
+	// come for the same one since the first.
+	counted map[int]float64
+	causes  map[string]float64
+}
+
+// figuresFile is the file of figures that a process has.
+type figuresFile struct {
+	*os.File
+	pid int
 }
 
 func (*collections) Name() string { return "the target's garbage collections" }
@@ -48,13 +62,40 @@ func (c *collections) Read(into map[string]float64) error {
 	}
 	var broken error
 	for _, f := range c.files {
-		data, err := c.whole(f)
+		data, err := c.whole(f.File)
 		if err == nil {
-			err = figuresOf(data, into)
+			err = c.add(f.pid, data, into)
 		}
 		broken = errors.Join(broken, err)
 	}
+	for cause, n := range c.causes {
+		into[measure.TargetCollectedFor+cause] = n
+	}
 	return broken
+}
+
+// add adds a JVM's figures to a sample. Of several collections since the last look the last one's
+// cause counts for all.
+func (c *collections) add(pid int, data []byte, into map[string]float64) error {
+	p, err := parsePerfData(data, wantedFigure)
+	if err != nil || p == nil {
+		return err
+	}
+	runs, err := p.sample(into)
+	if err != nil {
+		return err
+	}
+	before, seen := c.counted[pid]
+	if c.counted == nil {
+		c.counted, c.causes = map[int]float64{}, map[string]float64{}
+	}
+	c.counted[pid] = runs
+	cause := p.texts[lastCause]
+	_, told := c.causes[cause]
+	if seen && runs > before && cause != "" && (told || len(c.causes) < maxCauses) {
+		c.causes[cause] += runs - before
+	}
+	return nil
 }
 
 // forget closes the files.
@@ -70,12 +111,15 @@ func (c *collections) lookUp() {
 	c.forget()
 	for _, m := range c.of.members {
 		if len(c.files) == maxJVMs {
-			return
+			break
 		}
 		if f := figuresFileOf(filepath.Join(c.of.root, strconv.Itoa(m.pid))); f != nil {
-			c.files = append(c.files, f)
+			c.files = append(c.files, figuresFile{f, m.pid})
 		}
 	}
+	maps.DeleteFunc(c.counted, func(pid int, _ float64) bool {
+		return !slices.ContainsFunc(c.files, func(f figuresFile) bool { return f.pid == pid })
+	})
 }
 
 // whole is all of a file.
@@ -167,23 +211,25 @@ func ownNumber(status []byte, otherwise string) int {
 	return own
 }
 
-const aCollector = "sun.gc.collector."
+const (
+	aCollector = "sun.gc.collector."
+	// oldSpace begins the names of the old generation's figures: all but ZGC have one.
+	oldSpace  = "sun.gc.generation.1.space.0."
+	lastCause = "sun.gc.lastCause"
+)
 
 // wantedFigure says whether a figure is one of those that are sampled.
 func wantedFigure(name string) bool {
 	return strings.HasPrefix(name, aCollector) || name == "sun.os.hrt.frequency" ||
-		name == "sun.rt.safepoints" || name == "sun.rt.safepointTime"
+		name == "sun.rt.safepoints" || name == "sun.rt.safepointTime" || name == lastCause ||
+		name == oldSpace+"used" || name == oldSpace+"maxCapacity"
 }
 
-// figuresOf adds a JVM's figures to a sample.
-func figuresOf(data []byte, into map[string]float64) error {
-	p, err := parsePerfData(data, wantedFigure)
-	if err != nil || p == nil {
-		return err
-	}
+// sample adds a JVM's figures to a sample, and says how many collections there have been.
+func (p *perfData) sample(into map[string]float64) (all float64, err error) {
 	ticks := float64(p.numbers["sun.os.hrt.frequency"])
 	if ticks <= 0 {
-		return errPerfData
+		return 0, errPerfData
 	}
 	for i := range maxCollectors {
 		of := aCollector + strconv.Itoa(i) + "."
@@ -193,6 +239,7 @@ func figuresOf(data []byte, into map[string]float64) error {
 		if name == "" || !counted || !timed || runs < 0 || time < 0 {
 			continue
 		}
+		all += float64(runs)
 		into[measure.TargetCollections+name] += float64(runs)
 		into[measure.TargetCollecting+name] += float64(time) / ticks
 	}
@@ -202,5 +249,10 @@ func figuresOf(data []byte, into map[string]float64) error {
 		into[measure.TargetSafepoints] += float64(points)
 		into[measure.TargetSafepointTime] += float64(time) / ticks
 	}
-	return nil
+	old, most := p.numbers[oldSpace+"used"], p.numbers[oldSpace+"maxCapacity"]
+	if old >= 0 && most > 0 {
+		into[measure.TargetOld] += float64(old)
+		into[measure.TargetOldMost] += float64(most)
+	}
+	return all, nil
 }

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -191,6 +192,40 @@ func TestAJVMThatStartsSaysNothingYet(t *testing.T) {
 	}
 }
 
+func TestCollectionsAreCountedByTheirCause(t *testing.T) {
+	f := newFakeProc(t)
+	now := func(runs int64, cause string) []byte {
+		return figures(binary.LittleEndian, map[string]int64{
+			"sun.os.hrt.frequency":                    1_000_000_000,
+			"sun.gc.collector.0.invocations":          runs,
+			"sun.gc.collector.0.time":                 0,
+			"sun.gc.generation.1.space.0.used":        5_000_000,
+			"sun.gc.generation.1.space.0.maxCapacity": 90_000_000,
+		}, map[string]string{"sun.gc.collector.0.name": "Copy", "sun.gc.lastCause": cause})
+	}
+	file := aJVM(f, now(7, "Allocation Failure"))
+	s := New(Options{PID: 100, Root: f.root, Sys: f.sys})
+	collected(s)
+	for _, step := range []struct {
+		runs  int64
+		cause string
+	}{{9, "System.gc()"}, {9, "System.gc()"}, {10, "Allocation Failure"}, {15, "System.gc()"}} {
+		must(t, os.WriteFile(file, now(step.runs, step.cause), 0o644))
+		collected(s)
+	}
+	got := collected(s)
+	for name, want := range map[string]float64{
+		"target.gc.collected_for.System.gc()":        7, // not those before the first look
+		"target.gc.collected_for.Allocation Failure": 1,
+		"target.gc.old_bytes":                        5_000_000,
+		"target.gc.old_most_bytes":                   90_000_000,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, and not %v", name, got[name], want)
+		}
+	}
+}
+
 func BenchmarkCollections(b *testing.B) {
 	numbers := map[string]int64{"sun.os.hrt.frequency": 1e9}
 	for i := range 300 { // a JVM has about 250
@@ -215,7 +250,8 @@ func FuzzAFileOfFigures(f *testing.F) {
 	f.Add(serial(binary.BigEndian))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		into := map[string]float64{}
-		if figuresOf(data, into) != nil {
+		c := &collections{}
+		if errors.Join(c.add(100, data, into), c.add(100, data, into)) != nil {
 			return
 		}
 		for name, v := range into {

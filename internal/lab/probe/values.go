@@ -135,6 +135,12 @@ var Values = []measure.SampleName{
 			"(hsperfdata) and the name that has for the collector"),
 	measure.Counter(measure.TargetCollecting+"<collector>",
 		"the time for which it has; that of a collection is added at its end"),
+	measure.Counter(measure.TargetCollectedFor+"<cause>",
+		"those of its collections that had the same cause, since the first look, as far as the "+
+			"last one between two looks tells: eight causes at most"),
+	measure.Gauge(measure.TargetOld,
+		"what was in the old generation of a JVM's heap after the last collection"),
+	measure.Gauge(measure.TargetOldMost, "what may be there"),
 	measure.Counter(measure.TargetSafepoints,
 		"times that a JVM has stopped all its threads, for collections and everything else; not "+
 			"of all versions"),
