@@ -186,9 +186,7 @@ func (e *Evidence) costGrown() *Finding {
 		},
 	}
 	if once := e.degraded(); once > 0 {
-		f.Rank, f.whatever = Binding, true
-		factor := min(once/max(e.Line, 1e-9), most)
-		f.Gain = Gain{factor, 1, most, "the service has carried as much, before it was so expensive"}
+		f.Rank, f.whatever, f.Gain = Binding, true, e.gainOfYouth(once)
 	}
 	return f
 }
