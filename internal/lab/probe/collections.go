@@ -95,7 +95,8 @@ func (c *collections) add(pid int, data []byte, into map[string]float64) error {
 		cause = p.texts[lastCause]
 	}
 	_, told := c.causes[cause]
-	if seen && runs > before && cause != "" && cause != noCause && (told || len(c.causes) < maxCauses) {
+	if seen && runs > before && cause != "" && cause != noCause &&
+		(told || len(c.causes) < maxCauses) {
 		c.causes[cause] += runs - before
 	}
 	return nil
@@ -226,8 +227,8 @@ const (
 // wantedFigure says whether a figure is one of those that are sampled.
 func wantedFigure(name string) bool {
 	return strings.HasPrefix(name, aCollector) || name == "sun.os.hrt.frequency" ||
-		name == "sun.rt.safepoints" || name == "sun.rt.safepointTime" || name == lastCause || name == nowCause ||
-		name == oldSpace+"used" || name == oldSpace+"maxCapacity"
+		name == "sun.rt.safepoints" || name == "sun.rt.safepointTime" ||
+		name == lastCause || name == nowCause || name == oldSpace+"used" || name == oldSpace+"maxCapacity"
 }
 
 // sample adds a JVM's figures to a sample, and says how many collections there have been.
