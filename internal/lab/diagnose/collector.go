@@ -124,11 +124,7 @@ func (e *Evidence) collectedElsewhere() *Finding {
 		}
 	}
 	of, used := "processor time", max(share, collectorFair)
-	why, _ := e.collectedFor()
-	asked, least := why != nil && why.cause == bySystemGC, collectorMuch
-	if asked {
-		least /= 2 // none of them is needed
-	}
+	asked, least := e.mayTake()
 	if stopped := e.stoppedFor(); stopped > least && share <= least {
 		share, of = stopped, "time, in which the service stands still"
 		facts = []Fact{{
@@ -176,6 +172,15 @@ func (e *Evidence) collectedElsewhere() *Finding {
 		}}, f.Advice...)
 	}
 	return f
+}
+
+// mayTake is the share of the time that collections may take, and whether the service asks for them
+// itself: none of those is needed.
+func (e *Evidence) mayTake() (asked bool, share float64) {
+	if why, _ := e.collectedFor(); why != nil && why.cause == bySystemGC {
+		return true, collectorMuch / 2
+	}
+	return false, collectorMuch
 }
 
 // roomier is the share of the processor time that a larger heap saves. What a collection costs

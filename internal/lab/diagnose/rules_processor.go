@@ -196,7 +196,8 @@ func costly(name, class string, share float64, claim, reason string, advice ...A
 		Counters:  []Counter{othersBusy, unreached},
 		Judge: func(e *Evidence) *Finding {
 			now := e.Classes[class]
-			if now < share && (now < mostly*share || e.spent(class) < share+mostlyMore) {
+			if now < share && (now < mostly*share || e.spent(class) < share+mostlyMore ||
+				!makesGarbage(class)(e)) {
 				return nil
 			}
 			saves := e.without(class)

@@ -105,18 +105,16 @@ var runtimeRules = []Rule{
 			if p := e.Over.Profile("goroutine"); p != nil {
 				f.Where = p.Top(profile.Goroutine, serving, placesTold)
 			}
+			if len(f.Where) > 0 {
+				f.Claim += "; most of it in " + f.Where[0].Function
+			}
+			f.Advice = e.stopsForLeavers()
 			return f
 		},
 		Counters: []Counter{{"nobody gave up waiting", func(e *Evidence) (string, bool) {
 			gone := e.Over.Failed(measure.Timeout, measure.NotSent)
 			return percent(gone) + " of the requests timed out", gone < .01
 		}}},
-		Advice: []Action{{
-			Text: "pass the request's context on to everything that it waits for, " +
-				"and look at it between pieces of work",
-			Command: "http.NewRequestWithContext(r.Context(), …); db.QueryContext(r.Context(), " +
-				"…); if r.Context().Err() != nil { return }",
-		}},
 		Blind: func(e *Evidence) string {
 			switch {
 			case e.Over == nil:

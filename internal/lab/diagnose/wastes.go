@@ -1,6 +1,10 @@
 package diagnose
 
-import "plimsoll/internal/lab/profile"
+import (
+	"slices"
+
+	"plimsoll/internal/lab/profile"
+)
 
 // waste is a kind of work that is the same each time, or that another way of writing spares. It is
 // known by what of a library does it: by names of functions where these are whole, as in Go and
@@ -25,12 +29,17 @@ type waste struct {
 }
 
 // wastes in the order in which a stack is compared with them: the first that fits has it.
-var wastes = []waste{
+var wastes = slices.Concat(wholeWastes, commonWastes)
+
+// wholeWastes are what is made for each request and could be made once, and some of what is done
+// again and again.
+var wholeWastes = []waste{
 	{
 		what: "regular expressions that are compiled each time",
 		functions: []string{
 			"regexp.Compile", "regexp.MustCompile", "regexp.compile", "regexp/syntax.",
-			"regexp.MatchString", "github.com/dlclark/regexp2.Compile",
+			"regexp.MatchString", "regexp.Match", "regexp.MatchReader",
+			"github.com/dlclark/regexp2.Compile",
 			"github.com/dlclark/regexp2/syntax.", "java.util.regex.Pattern.compile",
 			"java.util.regex.Pattern.<init>", "com.google.re2j.Pattern.compile",
 			"System.Text.RegularExpressions.RegexParser.",
@@ -41,7 +50,8 @@ var wastes = []waste{
 		begins: []string{
 			"v8::internal::RegExpCompiler", "v8::internal::RegExpImpl::Compile",
 			"v8::internal::RegExpParser", "std::__detail::_Compiler",
-			"std::__detail::_Scanner", "std::__cxx11::basic_regex", "regex_automata::meta::Builder",
+			"std::__detail::_Scanner", "std::__cxx11::basic_regex",
+			"regex_automata::meta::Builder",
 			"regex_syntax::", "regex::builders::", "re2::RE2::Init", "re2::Regexp::Parse",
 		},
 		files: []string{
@@ -71,7 +81,13 @@ var wastes = []waste{
 			"template/base.py", "lib/ejs.js", "pug-parser/index.js", "pug-lexer/index.js",
 			"pug-code-gen/index.js", "compiler/javascript-compiler.js", "compiler/parser.js",
 			"mustache/mustache.js", "eta/compile.js", "erb/compiler.rb", "lib/erb.rb",
-			"slim/parser.rb", "haml/parser.rb", "liquid/parser.rb", "liquid/lexer.rb",
+			"slim/parser.rb", "haml/parser.rb", "temple/engine.rb", "tilt/template.rb",
+			"pystache/parser.py",
+			"genshi/template.py", "nunjucks/src/parser.js", "nunjucks/src/lexer.js",
+			"handlebars/compiler.js", "liquidjs/dist/liquid.node.cjs.js", "dot/doT.js",
+			"lib/twig.js",
+			"erubi.rb", "erubis/converter.rb", "cheetah/Parser.py", "liquid/parser.rb",
+			"liquid/lexer.rb",
 		},
 	},
 	{
@@ -90,6 +106,17 @@ var wastes = []waste{
 			"github.com/Knetic/govaluate.NewEvaluableExpression",
 			"github.com/google/cel-go/cel.(*Env).Compile", "github.com/yuin/gopher-lua/parse.",
 			"github.com/xeipuuv/gojsonschema.NewSchema",
+			"github.com/xeipuuv/gojsonschema.Validate",
+			"github.com/kaptinlin/jsonschema.(*Compiler).Compile", "go.starlark.net/syntax.",
+			"github.com/d5/tengo/v2/parser.", "github.com/open-policy-agent/opa/ast.",
+			"github.com/open-policy-agent/opa/v1/ast.", "github.com/itchyny/gojq.Parse",
+			"github.com/jmespath/go-jmespath.Compile", "github.com/PaesslerAG/gval.",
+			"github.com/hashicorp/hcl/", "github.com/graphql-go/graphql/language/parser.",
+			"github.com/vektah/gqlparser/", "graphql.parser.",
+			"com.networknt.schema.JsonSchemaFactory.",
+			"org.everit.json.schema.loader.", "org.apache.commons.jexl3.",
+			"com.googlecode.aviator.",
+			"org.graalvm.polyglot.Context.", "io.jsonwebtoken.impl.lang.",
 			"github.com/santhosh-tekuri/jsonschema.(*Compiler).Compile", "go/parser.", "zendparse",
 			"lex_scan", "compile_file", "open_file_for_scanning", "rb_iseq_compile_node",
 			"rb_parser_compile_string", "rb_eval_string", "luaL_loadbufferx", "compileFunction",
@@ -100,7 +127,12 @@ var wastes = []waste{
 			"v8::internal::interpreter::BytecodeGenerator", "_PyPegen_", "_PyAST_Compile",
 			"zend_compile_", "yyparse", "ruby_yyparse", "luaY_",
 		},
-		files: []string{"node:vm", "jsonschema/validators.py"},
+		files: []string{
+			"node:vm", "jsonschema/validators.py", "jsonschema/_utils.py", "language/parser.mjs",
+			"language/parser.js", "language/lexer.js", "compile/index.js",
+			"fastjsonschema/generator.py",
+			"jmespath/parser.py", "jsonpath_ng/parser.py", "ply/yacc.py", "lark/lark.py",
+			"lark/load_grammar.py", "pyparsing/core.py", "ast.py", "joi/lib/compile.js"},
 	},
 	{
 		what: "certificates and keys that are parsed each time",
@@ -136,14 +168,19 @@ var wastes = []waste{
 	{
 		what: "passwords that are stretched into keys each time (PBKDF2, scrypt, bcrypt, Argon2)",
 		functions: []string{
-			"golang.org/x/crypto/pbkdf2.Key", "crypto/pbkdf2.Key", "golang.org/x/crypto/scrypt.Key",
+			"golang.org/x/crypto/pbkdf2.Key", "crypto/pbkdf2.Key",
+			"golang.org/x/crypto/scrypt.Key",
 			"crypto/internal/fips140/pbkdf2.Key", "golang.org/x/crypto/bcrypt.",
 			"golang.org/x/crypto/argon2.", "com.sun.crypto.provider.PBKDF2KeyImpl.",
-			"org.springframework.security.crypto.bcrypt.BCrypt.", "org.mindrot.jbcrypt.BCrypt.",
+			"org.springframework.security.crypto.bcrypt.BCrypt.", "com.password4j.",
+			"org.wildfly.security.password.", "de.mkammerer.argon2.",
+			"golang.org/x/crypto/blowfish.ExpandKey", "org.mindrot.jbcrypt.BCrypt.",
 			"at.favre.lib.crypto.bcrypt.", "org.bouncycastle.crypto.generators.",
 			"System.Security.Cryptography.Rfc2898DeriveBytes.", "PKCS5_PBKDF2_HMAC",
 			"EVP_PBE_scrypt", "EVP_PBE_scrypt_ex", "pbkdf2Sync", "scryptSync", "ossl_pkcs5_pbkdf2",
-			"BF_crypt", "_crypt_blowfish_rn", "php_password_bcrypt_hash",
+			"BF_crypt", "_crypt_blowfish_rn", "bcrypt_hashpass", "blf_encipher", "sha512crypt",
+			"__sha512_crypt_r", "__sha256_crypt_r", "hashSync", "compareSync",
+			"php_password_bcrypt_hash",
 		},
 		begins: []string{"argon2_", "node::crypto::PBKDF2", "node::crypto::Scrypt"},
 		instead: "stretch a password once, at the login, and give out a session or a token that " +
@@ -156,7 +193,10 @@ var wastes = []waste{
 			"time.LoadLocation", "time.LoadLocationFromTZData", "tzset_internal", "__tzfile_read",
 			"__tzfile_compute", "sun.util.calendar.ZoneInfoFile.",
 		},
-		files: []string{"pytz/__init__.py", "pytz/tzfile.py", "zoneinfo/_zoneinfo.py", "tz/tz.py"},
+		files: []string{"pytz/__init__.py", "pytz/tzfile.py", "pytz/lazy.py", "tz/_common.py",
+			"moment-timezone/moment-timezone.js", "tzinfo/timezone.rb", "tzinfo/data_source.rb",
+			"zoneinfo/_zoneinfo.py", "tz/tz.py",
+		},
 	},
 	{
 		what: "languages' rules for dates, numbers and words that are looked up each time (Intl, " +
@@ -199,7 +239,11 @@ var wastes = []waste{
 			"javax.xml.stream.XMLInputFactory.newInstance",
 			"com.sun.org.apache.xpath.internal.compiler.",
 			"com.sun.org.apache.xalan.internal.xsltc.compiler.",
-			"com.thoughtworks.xstream.XStream.<init>", "encoding/gob.NewEncoder",
+			"com.thoughtworks.xstream.XStream.<init>",
+			"com.fasterxml.jackson.databind.json.JsonMapper$Builder.build",
+			"com.fasterxml.jackson.dataformat.xml.XmlMapper.<init>",
+			"com.squareup.moshi.Moshi$Builder.build", "jakarta.json.bind.JsonbBuilder.create",
+			"System.Text.Json.JsonSerializerOptions..ctor", "encoding/gob.NewEncoder",
 			"encoding/gob.(*Decoder).compileDec", "encoding/gob.(*Decoder).getDecoderEnginePtr",
 			"encoding/gob.compileEnc", "encoding/gob.(*Encoder).sendTypeDescriptor",
 			"encoding/gob.(*Decoder).recvType", "encoding/xml.getTypeInfo",
@@ -214,13 +258,21 @@ var wastes = []waste{
 			"java.io.ObjectOutputStream.", "org.dozer.", "org.modelmapper.",
 			"github.com/jinzhu/copier.", "github.com/mitchellh/copystructure.",
 			"github.com/barkimedes/go-deepcopy.", "github.com/mohae/deepcopy.",
+			"github.com/huandu/go-clone.", "github.com/brunoga/deep.",
+			"github.com/ulule/deepcopier.", "org.apache.commons.lang.SerializationUtils.",
+			"com.rits.cloning.", "com.esotericsoftware.kryo.Kryo.copy", "deep_dup",
+			"deepcopy",
 			"encoding/gob.(*Encoder).Encode", "encoding/gob.(*Decoder).Decode",
 			"google.golang.org/protobuf/proto.Clone", "structuredClone", "baseClone", "cloneDeep",
 			"rb_marshal_dump", "rb_marshal_load", "rb_marshal_dump_limited", "php_var_serialize",
 			"php_var_unserialize", "zif_serialize", "zif_unserialize",
 		},
-		begins:  []string{"v8::internal::ValueSerializer", "v8::internal::ValueDeserializer"},
-		files:   []string{"copy.py", "lodash/_baseClone.js", "rfdc/index.js"},
+		begins: []string{"v8::internal::ValueSerializer", "v8::internal::ValueDeserializer"},
+		files: []string{
+			"copy.py", "pickle.py", "object/deep_dup.rb", "clone/clone.js", "klona/dist/index.js",
+			"fast-copy/dist/index.js", "deepcopy/deepcopy.js", "lodash/_baseClone.js",
+			"rfdc/index.js",
+		},
 		instead: "copy only what is changed, share what is not, or keep what is shared read-only",
 	},
 	{
@@ -264,14 +316,24 @@ var wastes = []waste{
 		what: "documents that are parsed or drawn from text each time (HTML, Markdown, user " +
 			"agents)",
 		functions: []string{
-			"golang.org/x/net/html.Parse", "github.com/PuerkitoBio/goquery.",
+			"golang.org/x/net/html.Parse", "golang.org/x/net/html.(*parser).",
+			"github.com/microcosm-cc/bluemonday.NewPolicy",
+			"github.com/microcosm-cc/bluemonday.UGCPolicy",
+			"github.com/mssola/user_agent.", "github.com/mssola/useragent.",
+			"github.com/ua-parser/uap-go/",
+			"github.com/alecthomas/chroma/", "nl.basjes.parse.useragent.", "ua_parser.",
+			"github.com/PuerkitoBio/goquery.",
 			"github.com/yuin/goldmark.", "github.com/yuin/goldmark/",
 			"github.com/russross/blackfriday.", "github.com/gomarkdown/markdown/",
 			"org.jsoup.parser.", "org.commonmark.parser.", "com.vladsch.flexmark.",
 		},
 		files: []string{
 			"markdown/core.py", "markdown/blockprocessors.py", "markdown/treeprocessors.py",
-			"markdown/inlinepatterns.py", "mistune/", "html/parser.py", "bs4/", "lib/marked.cjs",
+			"markdown/inlinepatterns.py", "mistune/", "html/parser.py", "bs4/", "pygments/",
+			"html5lib/", "bleach/", "docutils/",
+			"markdown_it/", "highlight.js/lib/core.js", "cheerio/", "parse5/", "jsdom/",
+			"showdown/",
+			"kramdown/", "rouge/", "redcarpet/", "lib/marked.cjs",
 			"lib/marked.umd.js", "lib/marked.esm.js", "rules_inline/", "rules_block/",
 			"src/ua-parser.js", "user_agents/parsers.py",
 		},
@@ -309,7 +371,9 @@ var wastes = []waste{
 		what: "compressors that are made each time",
 		functions: []string{
 			"compress/flate.NewWriter", "compress/flate.(*compressor).init",
-			"compress/gzip.NewWriterLevel", "github.com/klauspost/compress/zstd.NewWriter",
+			"compress/gzip.NewWriterLevel", "compress/zlib.NewWriterLevel",
+			"github.com/klauspost/compress/zstd.NewReader", "github.com/pierrec/lz4/v4.NewWriter",
+			"github.com/klauspost/compress/zstd.NewWriter",
 			"github.com/andybalholm/brotli.NewWriter",
 			"github.com/klauspost/compress/flate.NewWriter", "java.util.zip.Deflater.<init>",
 			"deflateInit2_", "ZSTD_createCCtx",
@@ -325,7 +389,11 @@ var wastes = []waste{
 			"java.lang.Throwable.printStackTrace", "System.Diagnostics.StackTrace.",
 			"System.Exception.get_StackTrace", "runtime/debug.Stack", "runtime/debug.PrintStack",
 			"runtime.Callers", "runtime.Stack", "runtime.CallersFrames", "runtime.(*Frames).Next",
-			"github.com/pkg/errors.callers", "github.com/go-errors/errors.New", "captureStackTrace",
+			"github.com/pkg/errors.callers", "github.com/go-errors/errors.New",
+			"github.com/cockroachdb/errors.",
+			"github.com/rotisserie/eris.", "github.com/ztrue/tracerr.",
+			"golang.org/x/xerrors.Caller",
+			"runtime.Caller", "runtime.FuncForPC", "emperror.dev/errors.", "captureStackTrace",
 			"prepareStackTraceCallback", "ErrorPrepareStackTrace", "get stack",
 			"rb_exc_backtrace", "rb_make_backtrace", "_Unwind_RaiseException", "_Unwind_Find_FDE",
 			"__cxa_throw", "backtrace_symbols",
@@ -350,9 +418,17 @@ var wastes = []waste{
 			"sun.security.jca.ProviderList.",
 			"org.springframework.context.support.AbstractApplicationContext.refresh",
 			"rb_f_require", "rb_require_string", "dlopen", "_dl_open",
+			"google.golang.org/grpc.NewClient", "google.golang.org/grpc.Dial",
+			"org.hibernate.cfg.Configuration.buildSessionFactory",
+			"javax.naming.InitialContext.<init>",
+			"createRequire", "Module._resolveFilename",
 		},
-		begins:  []string{"_dl_map_object", "_dl_relocate_object"},
-		files:   []string{"metadata/__init__.py", "pkg_resources/__init__.py"},
+		begins: []string{"_dl_map_object", "_dl_relocate_object"},
+		files: []string{
+			"metadata/__init__.py", "pkg_resources/__init__.py", "cjs/loader",
+			"modules/cjs/loader",
+			"modules/esm/loader", "importlib/_bootstrap_external.py", "bootsnap/load_path_cache.rb",
+		},
 		instead: "look them up once, when the program starts, and keep them",
 	},
 	{
@@ -393,187 +469,14 @@ var wastes = []waste{
 		what: "the runtime's own figures that are taken each time",
 		functions: []string{
 			"runtime.ReadMemStats", "runtime/pprof.", "runtime.GoroutineProfile",
+			"github.com/shirou/gopsutil/",
+			"com.sun.management.", "oshi.", "getHeapStatistics", "cpuUsage",
 			"runtime/metrics.Read", "java.lang.management.", "sun.management.", "memoryUsage",
 		},
-		files:   []string{"tracemalloc.py", "psutil/_pslinux.py", "psutil/__init__.py"},
+		files: []string{
+			"tracemalloc.py", "objgraph.py", "pympler/", "lib/objspace.rb", "psutil/_pslinux.py",
+			"psutil/__init__.py",
+		},
 		instead: "take them every few seconds, in the background: some of them stop all threads",
-	},
-	{
-		what: "files that are read or written in small pieces",
-		functions: []string{
-			"os.(*File).Read", "os.(*File).Write", "os.(*File).WriteString", "os.(*File).ReadAt",
-			"os.(*File).Sync", "java.io.FileInputStream.read", "java.io.FileInputStream.read0",
-			"java.io.FileOutputStream.write", "java.io.RandomAccessFile.read",
-			"java.io.RandomAccessFile.read0",
-		},
-		begins: []string{"vfs_read", "vfs_write", "ksys_pread64", "ext4_file_write_iter"},
-		common: true,
-		asked:  true,
-		instead: "read and write through a buffer (bufio, BufferedInputStream, setvbuf), or the " +
-			"whole file at once",
-	},
-	{
-		what: "texts that are put together or taken apart by a format which is read each time " +
-			"(Sscanf, Sprintf, String.format)",
-		functions: []string{
-			"fmt.Sscanf", "fmt.Sscan", "fmt.Fscan", "fmt.Fscanf", "fmt.Sprintf", "fmt.Sprint",
-			"fmt.Errorf", "java.lang.String.format", "java.util.Formatter.",
-			"java.text.MessageFormat.", "java.util.Scanner.", "java.text.SimpleDateFormat.parse",
-			"System.String.Format",
-		},
-		common: true,
-		instead: "read and write numbers with the functions that are for them (strconv, " +
-			"Integer.parseInt, StringBuilder); use a struct for the key of a map in the place of " +
-			"a text",
-	},
-	{
-		what: "lists that are looked through for each element, or moved for each that is put in " +
-			"or taken out",
-		functions: []string{
-			"slices.Contains", "slices.Index", "slices.IndexFunc", "slices.ContainsFunc",
-			"slices.Insert", "slices.Delete", "container/list.", "java.util.ArrayList.contains",
-			"java.util.ArrayList.indexOf", "java.util.ArrayList.indexOfRange",
-			"java.util.ArrayList.remove", "java.util.ArrayList.fastRemove",
-			"java.util.AbstractCollection.contains", "java.util.LinkedList.node",
-			"java.util.LinkedList.get", "java.util.LinkedList.indexOf",
-			"java.util.LinkedList.contains", "java.util.Vector.indexOf",
-			"java.util.AbstractList.removeRange", "java.util.ImmutableCollections$ListN.indexOf",
-			"java.util.concurrent.CopyOnWriteArrayList.",
-			"java.util.concurrent.CopyOnWriteArraySet.", "java.lang.StringBuilder.insert",
-			"java.lang.StringBuilder.deleteCharAt", "rb_ary_includes", "rb_ary_shift",
-			"rb_ary_delete", "rb_ary_delete_at", "rb_ary_unshift_m", "rb_ary_index", "zif_in_array",
-			"zif_array_search", "php_search_array", "zif_array_shift", "zif_array_unshift",
-			"list_contains", "PySequence_Contains", "PyList_Insert", "list_insert", "list_pop",
-			"lfind",
-		},
-		begins: []string{
-			"Builtins_ArrayIncludes", "Builtins_ArrayIndexOf", "Builtins_ArrayPrototypeIncludes",
-			"Builtins_ArrayPrototypeIndexOf", "Builtins_ArrayPrototypeShift",
-			"Builtins_ArrayPrototypeUnshift", "v8::internal::Builtin_ArrayShift",
-			"v8::internal::Builtin_ArrayUnshift", "Builtins_ArrayPrototypeSplice",
-			"Builtins_ArrayFind", "Builtins_ArrayPrototypeFind",
-		},
-		common: true,
-		instead: "look things up in a set or a map; take from a queue by an index or a ring and " +
-			"not by shifting the list",
-	},
-	{
-		what: "keys whose hashes are the same, so that a map is looked through",
-		functions: []string{
-			"java.util.HashMap$TreeNode.", "java.util.HashMap.treeifyBin",
-			"java.util.concurrent.ConcurrentHashMap$TreeBin.",
-			"java.util.concurrent.ConcurrentHashMap$TreeNode.",
-		},
-		instead: "have hashCode depend on all that equals compares",
-	},
-	{
-		what: "strings that are put together piece by piece",
-		functions: []string{
-			"runtime.concatstrings", "java.lang.StringConcatHelper.", "java.lang.String.concat",
-			"rb_str_plus", "PyUnicode_Concat", "PyUnicode_Append", "unicode_concatenate",
-			"concat_function", "System.String.Concat",
-		},
-		begins: []string{"v8::internal::String::SlowFlatten", "v8::internal::String::Flatten"},
-		common: true,
-		instead: "write the pieces into one buffer (strings.Builder, StringBuilder, " +
-			"''.join(list), << in Ruby), and make the text of it once",
-	},
-	{
-		what: "objects that are copied for each thing that is added to them (spread, concat, " +
-			"merge)",
-		functions: []string{
-			"maps.Clone", "maps.Copy", "slices.Clone", "rb_hash_merge", "rb_hash_dup",
-			"rb_ary_plus", "zif_array_merge", "zend_array_dup", "java.util.Arrays.copyOf",
-			"java.util.Arrays.copyOfRange", "java.util.ArrayList.<init>",
-			"java.util.HashMap.<init>", "java.util.HashMap.putMapEntries",
-		},
-		begins: []string{
-			"Builtins_CloneObjectIC", "Builtins_CopyDataProperties", "Builtins_SetDataProperties",
-			"Builtins_CloneFastJSArray", "Builtins_ArrayConcat",
-			"v8::internal::Builtin_ArrayConcat", "Builtins_ObjectAssign",
-			"v8::internal::JSReceiver::SetOrCopyDataProperties",
-			"v8::internal::Runtime_CloneObjectIC",
-		},
-		common:  true,
-		instead: "add to one object in a loop, and hand it on when it is whole",
-	},
-	{
-		what: "slices that grow piece by piece",
-		functions: []string{
-			"runtime.growslice", "java.util.ArrayList.grow", "std::vector::_M_realloc_insert",
-		},
-		common:  true,
-		instead: "give them the room that they will need when they are made",
-	},
-	{
-		what: "keys of a sort that are made again for each comparison",
-		is:   makesSortKeys,
-		instead: "make the key of each thing once, before they are sorted, and compare the keys; " +
-			"or keep them with the things",
-	},
-	{
-		// Engines that can take a time which grows with the square of a text, or faster.
-		what: "regular expressions that try again and again what does not match",
-		begins: []string{
-			"RegExp:", "Builtins_RegExp", "java.util.regex.", "System.Text.RegularExpressions.",
-			"pcre2_match", "pcre2_jit_match", "pcre_exec", "sre_ucs", "sre_search", "onig_search",
-			"onig_match", "pcre2_dfa_match", "regexec", "re_search_internal",
-			"std::__detail::_Executor", "github.com/dlclark/regexp2.",
-		},
-		common: true,
-		instead: "leave an expression one way to match: no star inside of a star, no two of them " +
-			"that fit the same beside each other, an anchor at its beginning; or use an engine " +
-			"that takes a linear time (RE2, Rust's regex), and bound the length of what is matched",
-	},
-	{
-		what: "texts that are looked through again and again for their end or a place in them " +
-			"(strlen, memchr, strstr; sscanf and strcat look for the end at each call)",
-		searches: []string{
-			"rawmemchr", "memchr", "strlen", "strnlen", "strchr", "strchrnul", "strstr",
-			"strcasestr", "memmem", "wcslen", "strpbrk", "strspn", "strcspn",
-		},
-		common: true,
-		asked:  true,
-		instead: "keep the length of a text, or where it was read to, and go on from there: " +
-			"strtoul and strtod in the place of sscanf, stpcpy or a pointer to the end in the " +
-			"place of strcat, and no strlen in the condition of a loop",
-	},
-	{
-		what: "memory that is cleared, or taken from the kernel page by page, each time: " +
-			"large buffers",
-		functions: []string{
-			"runtime.makeslice", "runtime.mallocgcLarge", "runtime.memclrNoHeapPointers",
-		},
-		begins: []string{
-			"clear_page", "do_anonymous_page", "asm_exc_page_fault", "asm_sysvec_page_fault",
-			"__x64_sys_munmap", "__x64_sys_mmap", "__x64_sys_madvise", "__x64_sys_brk", "do_munmap",
-			"zap_pte_range", "unmap_region",
-		},
-		searches: []string{"memset", "bzero"},
-		common:   true,
-		asked:    true,
-		instead: "keep large buffers and use them again (a pool, one for each worker), and make " +
-			"them no larger than what they hold; in C let malloc keep what is freed " +
-			"(M_MMAP_THRESHOLD, M_TRIM_THRESHOLD)",
-	},
-	{
-		what:     "memory that is copied again and again (realloc, memcpy, memmove)",
-		searches: []string{"memcpy", "memmove", "mempcpy", "runtime.memmove", "realloc"},
-		begins:   []string{"copy_page", "__x64_sys_mremap"},
-		common:   true,
-		asked:    true,
-		instead: "let what grows double its room; pass references and not copies; and put in and " +
-			"take out at the end of a list, not at its beginning",
-	},
-	{
-		what: "memory that is asked for and given back again and again (malloc, free)",
-		begins: []string{
-			"_int_malloc", "_int_free", "malloc_consolidate", "unlink_chunk", "sysmalloc",
-			"__libc_malloc", "__libc_calloc",
-		},
-		searches: []string{"malloc", "free", "cfree", "calloc"},
-		common:   true,
-		asked:    true,
-		instead:  "allocate once for a request (an arena), or keep what is freed in a list",
 	},
 }

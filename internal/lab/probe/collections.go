@@ -90,9 +90,13 @@ func (c *collections) add(pid int, data []byte, into map[string]float64) error {
 		c.counted, c.causes = map[int]float64{}, map[string]float64{}
 	}
 	c.counted[pid] = runs
-	cause := p.texts[lastCause]
+	cause := p.texts[nowCause]
+	if cause == "" || cause == noCause {
+		cause = p.texts[lastCause]
+	}
 	_, told := c.causes[cause]
-	if seen && runs > before && cause != "" && (told || len(c.causes) < maxCauses) {
+	if seen && runs > before && cause != "" && cause != noCause &&
+		(told || len(c.causes) < maxCauses) {
 		c.causes[cause] += runs - before
 	}
 	return nil
@@ -214,15 +218,17 @@ func ownNumber(status []byte, otherwise string) int {
 const (
 	aCollector = "sun.gc.collector."
 	// oldSpace begins the names of the old generation's figures: all but ZGC have one.
-	oldSpace  = "sun.gc.generation.1.space.0."
-	lastCause = "sun.gc.lastCause"
+	oldSpace = "sun.gc.generation.1.space.0."
+	// Of the two one says what the collection that is under way is for, and the other what the last
+	// one was for: there is always one of them, and the other is noCause.
+	nowCause, lastCause, noCause = "sun.gc.cause", "sun.gc.lastCause", "No GC"
 )
 
 // wantedFigure says whether a figure is one of those that are sampled.
 func wantedFigure(name string) bool {
 	return strings.HasPrefix(name, aCollector) || name == "sun.os.hrt.frequency" ||
-		name == "sun.rt.safepoints" || name == "sun.rt.safepointTime" || name == lastCause ||
-		name == oldSpace+"used" || name == oldSpace+"maxCapacity"
+		name == "sun.rt.safepoints" || name == "sun.rt.safepointTime" ||
+		name == lastCause || name == nowCause || name == oldSpace+"used" || name == oldSpace+"maxCapacity"
 }
 
 // sample adds a JVM's figures to a sample, and says how many collections there have been.

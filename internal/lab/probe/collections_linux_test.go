@@ -194,23 +194,27 @@ func TestAJVMThatStartsSaysNothingYet(t *testing.T) {
 
 func TestCollectionsAreCountedByTheirCause(t *testing.T) {
 	f := newFakeProc(t)
-	now := func(runs int64, cause string) []byte {
+	now := func(runs int64, cause, last string) []byte {
 		return figures(binary.LittleEndian, map[string]int64{
 			"sun.os.hrt.frequency":                    1_000_000_000,
 			"sun.gc.collector.0.invocations":          runs,
 			"sun.gc.collector.0.time":                 0,
 			"sun.gc.generation.1.space.0.used":        5_000_000,
 			"sun.gc.generation.1.space.0.maxCapacity": 90_000_000,
-		}, map[string]string{"sun.gc.collector.0.name": "Copy", "sun.gc.lastCause": cause})
+		}, map[string]string{"sun.gc.collector.0.name": "Copy", "sun.gc.cause": cause,
+			"sun.gc.lastCause": last})
 	}
-	file := aJVM(f, now(7, "Allocation Failure"))
+	file := aJVM(f, now(7, "No GC", "Allocation Failure"))
 	s := New(Options{PID: 100, Root: f.root, Sys: f.sys})
 	collected(s)
 	for _, step := range []struct {
-		runs  int64
-		cause string
-	}{{9, "System.gc()"}, {9, "System.gc()"}, {10, "Allocation Failure"}, {15, "System.gc()"}} {
-		must(t, os.WriteFile(file, now(step.runs, step.cause), 0o644))
+		runs        int64
+		cause, last string
+	}{
+		{9, "No GC", "System.gc()"}, {9, "No GC", "System.gc()"}, {10, "No GC", "Allocation Failure"},
+		{15, "System.gc()", "No GC"}, // it is under way
+	} {
+		must(t, os.WriteFile(file, now(step.runs, step.cause, step.last), 0o644))
 		collected(s)
 	}
 	got := collected(s)

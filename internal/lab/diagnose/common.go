@@ -1,0 +1,226 @@
+package diagnose
+
+// commonWastes are what honest work has some of too, nearly all of them: it takes more of it, and
+// in one function.
+var commonWastes = []waste{
+	{
+		what: "files that are read or written in small pieces",
+		functions: []string{
+			"os.(*File).Read", "os.(*File).Write", "os.(*File).WriteString", "os.(*File).ReadAt",
+			"os.(*File).Sync", "java.io.FileInputStream.read", "java.io.FileInputStream.read0",
+			"java.io.FileOutputStream.write", "java.io.RandomAccessFile.read",
+			"java.io.RandomAccessFile.read0",
+		},
+		begins: []string{"vfs_read", "vfs_write", "ksys_pread64", "ext4_file_write_iter"},
+		common: true,
+		asked:  true,
+		instead: "read and write through a buffer (bufio, BufferedInputStream, setvbuf), or the " +
+			"whole file at once",
+	},
+	{
+		what: "texts that are put together or taken apart by a format which is read each time " +
+			"(Sscanf, Sprintf, String.format)",
+		functions: []string{
+			"fmt.Sscanf", "fmt.Sscan", "fmt.Fscan", "fmt.Fscanf", "fmt.Sprintf", "fmt.Sprint",
+			"fmt.Errorf", "java.lang.String.format", "java.util.Formatter.",
+			"java.text.MessageFormat.", "java.util.Scanner.", "java.text.SimpleDateFormat.parse",
+			"System.String.Format",
+		},
+		common: true,
+		instead: "read and write numbers with the functions that are for them (strconv, " +
+			"Integer.parseInt, StringBuilder); use a struct for the key of a map in the " +
+			"place of a text",
+	},
+	{
+		what: "lists that are looked through for each element, or moved for each that is put in " +
+			"or taken out",
+		functions: []string{
+			"slices.Contains", "slices.Index", "slices.IndexFunc", "slices.ContainsFunc",
+			"slices.Insert", "slices.Delete", "container/list.", "java.util.ArrayList.contains",
+			"java.util.ArrayList.indexOf", "java.util.ArrayList.indexOfRange",
+			"java.util.ArrayList.remove", "java.util.ArrayList.fastRemove",
+			"java.util.AbstractCollection.contains", "java.util.LinkedList.node",
+			"java.util.LinkedList.get", "java.util.LinkedList.indexOf",
+			"java.util.LinkedList.contains", "java.util.Vector.indexOf",
+			"java.util.AbstractList.removeRange", "java.util.ImmutableCollections$ListN.indexOf",
+			"java.util.concurrent.CopyOnWriteArrayList.",
+			"java.util.concurrent.CopyOnWriteArraySet.", "java.lang.StringBuilder.insert",
+			"java.lang.StringBuilder.deleteCharAt", "rb_ary_includes", "rb_ary_shift",
+			"rb_ary_delete", "rb_ary_delete_at", "rb_ary_unshift_m", "rb_ary_index",
+			"zif_in_array",
+			"zif_array_search", "php_search_array", "zif_array_shift", "zif_array_unshift",
+			"list_contains", "PySequence_Contains", "PyList_Insert", "list_insert", "list_pop",
+			"lfind",
+		},
+		begins: []string{
+			"Builtins_ArrayIncludes", "Builtins_ArrayIndexOf", "Builtins_ArrayPrototypeIncludes",
+			"Builtins_ArrayPrototypeIndexOf", "Builtins_ArrayPrototypeShift",
+			"Builtins_ArrayPrototypeUnshift", "v8::internal::Builtin_ArrayShift",
+			"v8::internal::Builtin_ArrayUnshift", "Builtins_ArrayPrototypeSplice",
+			"Builtins_ArrayFind", "Builtins_ArrayPrototypeFind",
+		},
+		common: true,
+		instead: "look things up in a set or a map; take from a queue by an index or a ring and " +
+			"not by shifting the list",
+	},
+	{
+		what: "keys whose hashes are the same, so that a map is looked through",
+		functions: []string{
+			"java.util.HashMap$TreeNode.", "java.util.HashMap.treeifyBin",
+			"java.util.concurrent.ConcurrentHashMap$TreeBin.",
+			"java.util.concurrent.ConcurrentHashMap$TreeNode.",
+		},
+		instead: "have hashCode depend on all that equals compares",
+	},
+	{
+		what: "strings that are put together piece by piece",
+		functions: []string{
+			"runtime.concatstrings", "java.lang.StringConcatHelper.", "java.lang.String.concat",
+			"rb_str_plus", "PyUnicode_Concat", "PyUnicode_Append", "unicode_concatenate",
+			"concat_function", "System.String.Concat",
+		},
+		begins: []string{"v8::internal::String::SlowFlatten", "v8::internal::String::Flatten"},
+		common: true,
+		instead: "write the pieces into one buffer (strings.Builder, StringBuilder, " +
+			"''.join(list), << in Ruby), and make the text of it once",
+	},
+	{
+		what: "objects that are copied for each thing that is added to them (spread, concat, " +
+			"merge)",
+		functions: []string{
+			"maps.Clone", "maps.Copy", "slices.Clone", "rb_hash_merge", "rb_hash_dup",
+			"rb_ary_plus", "zif_array_merge", "zend_array_dup", "java.util.Arrays.copyOf",
+			"java.util.Arrays.copyOfRange", "java.util.ArrayList.<init>",
+			"java.util.HashMap.<init>", "java.util.HashMap.putMapEntries",
+		},
+		begins: []string{
+			"Builtins_CloneObjectIC", "Builtins_CopyDataProperties", "Builtins_SetDataProperties",
+			"Builtins_CloneFastJSArray", "Builtins_ArrayConcat",
+			"v8::internal::Builtin_ArrayConcat", "Builtins_ObjectAssign",
+			"v8::internal::JSReceiver::SetOrCopyDataProperties",
+			"v8::internal::Runtime_CloneObjectIC",
+		},
+		common:  true,
+		instead: "add to one object in a loop, and hand it on when it is whole",
+	},
+	{
+		what: "slices that grow piece by piece",
+		functions: []string{
+			"runtime.growslice", "java.util.ArrayList.grow", "std::vector::_M_realloc_insert",
+		},
+		common:  true,
+		instead: "give them the room that they will need when they are made",
+	},
+	{
+		what: "tables that grow piece by piece, and are built anew each time (maps, dictionaries)",
+		functions: []string{
+			"internal/runtime/maps.(*table).grow", "internal/runtime/maps.(*table).rehash",
+			"internal/runtime/maps.(*Map).growToTable", "runtime.hashGrow", "runtime.growWork",
+			"runtime.evacuate", "java.util.HashMap.resize",
+			"java.util.concurrent.ConcurrentHashMap.transfer",
+			"dictresize", "st_rehash", "rebuild_table", "zend_hash_do_resize",
+			"System.Collections.Generic.Dictionary`2.Resize",
+		},
+		begins: []string{
+			"v8::internal::HashTable", "v8::internal::OrderedHashTable",
+			"std::_Hashtable::_M_rehash",
+			"hashbrown::raw::RawTable", "Builtins_GrowFastElements",
+		},
+		common:  true,
+		instead: "give them the room that they will need when they are made; or keep them",
+	},
+	{
+		what: "texts that are turned into bytes or back, or written in other letters, again and " +
+			"again",
+		functions: []string{
+			"runtime.stringtoslicebyte", "runtime.slicebytetostring", "runtime.stringtoslicerune",
+			"runtime.slicerunetostring", "strings.ToLower", "strings.ToUpper", "strings.Map",
+			"strings.Title", "bytes.ToLower", "golang.org/x/text/unicode/norm.",
+			"golang.org/x/text/cases.", "java.lang.String.getBytes",
+			"java.lang.String.toLowerCase",
+			"java.lang.String.toUpperCase", "java.text.Normalizer.normalize",
+			"unicode_lower", "unicode_upper", "unicodedata_UCD_normalize", "rb_str_downcase",
+			"rb_str_upcase", "rb_str_encode", "str_transcode0",
+		},
+		begins: []string{
+			"Builtins_StringPrototypeToLowerCase", "Builtins_StringPrototypeToUpperCase",
+			"v8::internal::Builtin_StringPrototypeToLowerCase", "node::StringBytes::",
+		},
+		common: true,
+		instead: "keep a text in the form in which it is compared; compare without making " +
+			"another (strings.EqualFold, casefold once)",
+	},
+	{
+		what: "keys of a sort that are made again for each comparison",
+		is:   makesSortKeys,
+		instead: "make the key of each thing once, before they are sorted, and compare the keys; " +
+			"or keep them with the things",
+	},
+	{
+		// Engines that can take a time which grows with the square of a text, or faster.
+		what: "regular expressions that try again and again what does not match",
+		begins: []string{
+			"RegExp:", "Builtins_RegExp", "java.util.regex.", "System.Text.RegularExpressions.",
+			"pcre2_match", "pcre2_jit_match", "pcre_exec", "sre_ucs", "sre_search", "onig_search",
+			"onig_match", "pcre2_dfa_match", "regexec", "re_search_internal",
+			"std::__detail::_Executor", "github.com/dlclark/regexp2.",
+		},
+		common: true,
+		instead: "leave an expression one way to match: no star inside of a star, no two of them " +
+			"that fit the same beside each other, an anchor at its beginning; or use an engine " +
+
+			"that takes a linear time (RE2, Rust's regex), and bound the length of what is matched",
+	},
+	{
+		what: "texts that are looked through again and again for their end or a place in them " +
+			"(strlen, memchr, strstr; sscanf and strcat look for the end at each call)",
+		searches: []string{
+			"rawmemchr", "memchr", "strlen", "strnlen", "strchr", "strchrnul", "strstr",
+			"strcasestr", "memmem", "wcslen", "strpbrk", "strspn", "strcspn",
+		},
+		common: true,
+		asked:  true,
+		instead: "keep the length of a text, or where it was read to, and go on from there: " +
+			"strtoul and strtod in the place of sscanf, stpcpy or a pointer to the end in the " +
+			"place of strcat, and no strlen in the condition of a loop",
+	},
+	{
+		what: "memory that is cleared, or taken from the kernel page by page, each time: " +
+			"large buffers",
+		functions: []string{
+			"runtime.makeslice", "runtime.mallocgcLarge", "runtime.memclrNoHeapPointers",
+		},
+		begins: []string{
+			"clear_page", "do_anonymous_page", "asm_exc_page_fault", "asm_sysvec_page_fault",
+			"__x64_sys_munmap", "__x64_sys_mmap", "__x64_sys_madvise", "__x64_sys_brk",
+			"do_munmap",
+			"zap_pte_range", "unmap_region",
+		},
+		searches: []string{"memset", "bzero"},
+		common:   true,
+		asked:    true,
+		instead: "keep large buffers and use them again (a pool, one for each worker), and make " +
+			"them no larger than what they hold; in C let malloc keep what is freed " +
+			"(M_MMAP_THRESHOLD, M_TRIM_THRESHOLD)",
+	},
+	{
+		what:     "memory that is copied again and again (realloc, memcpy, memmove)",
+		searches: []string{"memcpy", "memmove", "mempcpy", "runtime.memmove", "realloc"},
+		begins:   []string{"copy_page", "__x64_sys_mremap"},
+		common:   true,
+		asked:    true,
+		instead: "let what grows double its room; pass references and not copies; and put in and " +
+			"take out at the end of a list, not at its beginning",
+	},
+	{
+		what: "memory that is asked for and given back again and again (malloc, free)",
+		begins: []string{
+			"_int_malloc", "_int_free", "malloc_consolidate", "unlink_chunk", "sysmalloc",
+			"__libc_malloc", "__libc_calloc",
+		},
+		searches: []string{"malloc", "free", "cfree", "calloc"},
+		common:   true,
+		asked:    true,
+		instead:  "allocate once for a request (an arena), or keep what is freed in a list",
+	},
+}

@@ -1,0 +1,58 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+
+	"plimsoll/internal/lab/profile"
+)
+
+func TestLibrariesAreKnownByTheKindOfWorkThatTheyDo(t *testing.T) {
+	for _, c := range []struct{ stack, class, waste string }{
+		{"sonic-boom@sonic-boom/index.js < handle@app/server.js", classLogging, ""},
+		{"write@semantic_logger/logger.rb < show@app/ships.rb", classLogging, ""},
+		{"io.circe.Printer.print@io/circe/Printer.java < a.Ships.list@a/Ships.java", classJSON, ""},
+		{"dumps@json/provider.py < show@app/ships.py", classJSON, ""},
+		{"internal/runtime/maps.(*table).rehash < internal/runtime/maps.(*table).grow < main.index < " +
+			"runtime.main", classOwn, "tables that grow piece by piece"},
+		{"strings.ToLower < main.find < runtime.main", classOwn, "turned into bytes or back"},
+		{"java.util.HashMap.resize@java/util/HashMap.java < a.Ships.list@a/Ships.java", classOwn,
+			"tables that grow piece by piece"},
+		{"github.com/itchyny/gojq.Parse < main.pick < runtime.main", classOwn, "code that is compiled"},
+		{"golang.org/x/crypto/blowfish.ExpandKey < main.login < runtime.main", classOwn,
+			"passwords that are stretched"},
+	} {
+		var stack []profile.Frame
+		for frame := range strings.SplitSeq(c.stack, " < ") {
+			name, file, _ := strings.Cut(frame, "@")
+			stack = append(stack, profile.Frame{Function: name, File: file})
+		}
+		if got := classOf(stack); got != c.class {
+			t.Errorf("%s is %s, and not %s", c.stack, got, c.class)
+		}
+		if w := wasteOf(stack); c.waste != "" && (w == nil || !strings.Contains(w.what, c.waste)) {
+			t.Errorf("%s is %v, and not %q", c.stack, w, c.waste)
+		}
+	}
+}
+
+func TestWhoMakesTheGarbageStandsBeforeItsCollection(t *testing.T) {
+	lines := []string{
+		"at-line profile cpu nanoseconds 1000000000 encoding/json.Marshal < main.show < " +
+			"net/http.(*conn).serve",
+		"at-line profile cpu nanoseconds 1600000000 runtime.scanobject < runtime.gcBgMarkWorker",
+		"at-line profile cpu nanoseconds 1400000000 main.show < net/http.(*conn).serve",
+		"at-line profile allocs bytes 900000000 encoding/json.Marshal < main.show < " +
+			"net/http.(*conn).serve",
+		"at-line profile allocs bytes 100000000 main.show < net/http.(*conn).serve",
+	}
+	// A quarter of the time is less than JSON's threshold: what it allocates counts too.
+	d := diagnosed(t, lines...)
+	if len(d.Findings) < 2 || d.Findings[0].Rule != "json-hot" || d.found("gc-heavy") == nil {
+		t.Errorf("found %v", names(d))
+	}
+	d = diagnosed(t, append(lines, "at-line go.gogc_percent = 20")...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "gc-heavy" {
+		t.Errorf("with little room for the heap: found %v", names(d))
+	}
+}
