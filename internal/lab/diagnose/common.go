@@ -168,7 +168,6 @@ var commonWastes = []waste{
 		common: true,
 		instead: "leave an expression one way to match: no star inside of a star, no two of them " +
 			"that fit the same beside each other, an anchor at its beginning; or use an engine " +
-
 			"that takes a linear time (RE2, Rust's regex), and bound the length of what is matched",
 	},
 	{
