@@ -1,6 +1,6 @@
-// Command boatyard is an nginx whose two workers may have 40 descriptors open each, as somebody
+// Command boatyard is an nginx whose two workers may have 28 descriptors open each, as somebody
 // wrote worker_rlimit_nofile for a smaller machine. Each request takes two, to the client and to the
-// service behind, which waits 30 ms; and what comes beyond cannot be accepted.
+// service behind, which waits 60 ms; and what comes beyond cannot be accepted.
 //
 // Cured, worker_rlimit_nofile is 16384.
 package main
@@ -15,9 +15,9 @@ import (
 )
 
 // waits is how long the service behind waits for something else before it works.
-const waits = 30 * time.Millisecond
+const waits = 60 * time.Millisecond
 
-const few, many = 40, 16384
+const few, many = 28, 16384
 
 func main() { front.Main(yard) }
 
@@ -31,7 +31,7 @@ func yard(cured bool) (*front.Site, error) {
 		IdleTimeout:       2 * time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			time.Sleep(waits)
-			fmt.Fprintln(w, work.Do(4))
+			fmt.Fprintln(w, work.Do(2))
 		}),
 	}
 	return &front.Site{

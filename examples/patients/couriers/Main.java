@@ -1,6 +1,6 @@
 // couriers says where a letter is. The office is asked within ConcurrentHashMap.computeIfAbsent, so that it is asked
-// once for a letter however many want to know; but the map stays small, and the numbers of letters all fall into one of
-// its bins, which is locked until the office has answered, so that one thread at a time asks.
+// once for a letter however many want to know; but the hash of a letter is its district, of which there are three, so all
+// fall into three bins of the map, each of which is locked until the office has answered, so that three threads ask.
 //
 // Cured, a future is put into the map, and the office is asked outside of it.
 import com.sun.net.httpserver.HttpExchange;
@@ -25,31 +25,39 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadLocalRandom;
 
 public class Main {
-    static final int LETTERS = 20_000, PLACES = 128;
+    static final int LETTERS = 20_000, PLACES = 128, DISTRICTS = 3;
+
+    /** Letter is told from others by its district and its number. */
+    record Letter(int district, int number) {
+        @Override
+        public int hashCode() {
+            return district;
+        }
+    }
 
     /** Finds the place of a letter. */
     interface Places {
-        String place(int letter);
+        String place(Letter letter);
     }
 
     /** Office knows where letters are. */
     static class Office {
         private final String address;
-        private final Map<Integer, String> known = new ConcurrentHashMap<>();
-        private final Map<Integer, CompletableFuture<String>> asked = new ConcurrentHashMap<>();
+        private final Map<Letter, String> known = new ConcurrentHashMap<>();
+        private final Map<Letter, CompletableFuture<String>> asked = new ConcurrentHashMap<>();
 
         Office(String address) {
             this.address = address;
         }
 
-        private String ask(int letter) {
+        private String ask(Letter letter) {
             try {
-                URL url = new URL("http://" + address + "/letter/" + letter);
+                URL url = new URL("http://" + address + "/letter/" + letter.number());
                 HttpURLConnection connection = (HttpURLConnection) url.openConnection();
                 connection.setConnectTimeout(10_000);
                 connection.setReadTimeout(10_000);
                 try (InputStream in = connection.getInputStream()) {
-                    return "place " + (letter + in.readAllBytes().length) % PLACES;
+                    return "place " + (letter.number() + in.readAllBytes().length) % PLACES;
                 }
             } catch (IOException e) {
                 throw new UncheckedIOException(e);
@@ -57,7 +65,7 @@ public class Main {
         }
 
         /** A place is forgotten when it was told, as letters are under way. */
-        String inMap(int letter) {
+        String inMap(Letter letter) {
             try {
                 return known.computeIfAbsent(letter, this::ask);
             } finally {
@@ -65,7 +73,7 @@ public class Main {
             }
         }
 
-        String besideMap(int letter) {
+        String besideMap(Letter letter) {
             CompletableFuture<String> mine = new CompletableFuture<>();
             CompletableFuture<String> other = asked.putIfAbsent(letter, mine);
             if (other != null) {
@@ -83,8 +91,8 @@ public class Main {
     }
 
     /** The stamps on a letter, as its number says. */
-    static String stamps(int letter) throws NoSuchAlgorithmException {
-        byte[] seal = Integer.toString(letter).getBytes(StandardCharsets.UTF_8);
+    static String stamps(Letter letter) throws NoSuchAlgorithmException {
+        byte[] seal = letter.toString().getBytes(StandardCharsets.UTF_8);
         MessageDigest digest = MessageDigest.getInstance("SHA-256");
         for (int i = 0; i < 600; i++) {
             seal = digest.digest(seal);
@@ -96,10 +104,10 @@ public class Main {
         try (exchange) {
             int status = 200;
             String text;
-            // The last digits of a number are the district, and there is one.
-            int letter = ThreadLocalRandom.current().nextInt(LETTERS) * 1024;
+            ThreadLocalRandom random = ThreadLocalRandom.current();
+            Letter letter = new Letter(random.nextInt(DISTRICTS), random.nextInt(LETTERS));
             try {
-                text = letter + " " + places.place(letter) + " " + stamps(letter) + "\n";
+                text = letter.number() + " " + places.place(letter) + " " + stamps(letter) + "\n";
             } catch (UncheckedIOException | CompletionException | NoSuchAlgorithmException e) {
                 status = 502;
                 text = e + "\n";
