@@ -1,6 +1,6 @@
 // Command boatyard is an nginx whose two workers may have 28 descriptors open each, as somebody
-// wrote worker_rlimit_nofile for a smaller machine. Each request takes two, to the client and to the
-// service behind, which waits 60 ms; and what comes beyond cannot be accepted.
+// wrote worker_rlimit_nofile for a smaller machine. Each request takes two, to the client and to
+// the service behind, which waits 60 ms; and what comes beyond cannot be accepted.
 //
 // Cured, worker_rlimit_nofile is 16384.
 package main

@@ -15,7 +15,7 @@ import (
 	"plimsoll/examples/patients/work"
 )
 
-const rules = 90
+const rules = 130
 
 // refusal says why a rule is not for a ship.
 type refusal struct {
@@ -86,7 +86,7 @@ func (c *canal) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	fmt.Fprintln(w, s.metres, s.tonnes, cents, work.Do(4))
+	fmt.Fprintln(w, s.metres, s.tonnes, cents, work.Do(3))
 }
 
 func main() { ward.Main(open) }
