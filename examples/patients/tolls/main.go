@@ -86,7 +86,7 @@ func (c *canal) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	fmt.Fprintln(w, s.metres, s.tonnes, cents, work.Do(3))
+	fmt.Fprintln(w, s.metres, s.tonnes, cents, work.Do(2))
 }
 
 func main() { ward.Main(open) }
