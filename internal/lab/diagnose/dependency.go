@@ -17,14 +17,24 @@ type dependency struct {
 	used, over float64
 }
 
+// behind reads the name of a dependency's processor time. The path of a Unix socket has slashes
+// too.
+func behind(name string) (address, process string, is bool) {
+	rest, is := strings.CutPrefix(name, measure.Behind)
+	at := strings.LastIndexByte(rest, '/')
+	if !is || at < 0 {
+		return "", "", false
+	}
+	return rest[:at], rest[at+1:], true
+}
+
 // dependencies are those that the run has figures of, the one that used the most first.
 func (e *Evidence) dependencies() (all []dependency) {
 	for name := range e.AtLine.last() {
-		rest, is := strings.CutPrefix(name, measure.Behind)
+		address, process, is := behind(name)
 		if !is {
 			continue
 		}
-		address, process, _ := strings.Cut(rest, "/")
 		all = append(all, dependency{
 			process: process,
 			address: address,

@@ -28,6 +28,32 @@ func TestADatabaseThatDoesNotComputeIsAskedForItsLocks(t *testing.T) {
 	}
 }
 
+func TestWhatIsAskedOverAUnixSocketIsNamed(t *testing.T) {
+	const at = "unix:/run/postgresql/.s.PGSQL.5432"
+	lines := append(idleService, "at-line service 20ms", "over goodput 1010",
+		"all target.outgoing.established = 10", "all target.outgoing.to."+at+" = 10")
+	d := diagnosed(t, lines...)
+	if f := d.found("slow-dependency"); f == nil || !f.says(at+" (usually PostgreSQL)") {
+		t.Errorf("found %+v", f)
+	}
+	d = diagnosed(t, append(lines, "all behind.cpu_seconds."+at+"/postgres += .1",
+		"all behind.doing."+at+"/postgres/UPDATE waiting = 0",
+		"at-line behind.doing."+at+"/postgres/UPDATE waiting = 5",
+		"over behind.doing."+at+"/postgres/UPDATE waiting = 8")...)
+	if f := d.found("slow-dependency"); f == nil || !f.says("sessions of postgres at "+at) {
+		t.Errorf("found %+v", f)
+	}
+}
+
+func TestANameServerIsAskedForWhatItIsAsked(t *testing.T) {
+	d := diagnosed(t, append(idleService, "at-line service 20ms", "over goodput 1010",
+		"all target.outgoing.established = 10", "all target.outgoing.to.192.0.2.1:53 = 10")...)
+	if f := d.found("slow-dependency"); f == nil || !f.says("usually a name server") ||
+		!f.says("ndots") {
+		t.Errorf("found %+v", f)
+	}
+}
+
 func TestADatabaseThatTakesTheProcessorsIsNamed(t *testing.T) {
 	busy := []string{
 		"at-line target.cpu.seconds += .3", "over target.cpu.seconds += .3",

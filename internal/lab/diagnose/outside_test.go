@@ -31,6 +31,11 @@ func TestWhereRequestsWaitIsNamedFromWellKnownPlaces(t *testing.T) {
 			"github.com/redis/go-redis/v9.(*Client).Process": "the Redis client's pool",
 		"runtime.semacquire1 < github.com/jackc/puddle/v2.(*Pool).Acquire < " +
 			"github.com/jackc/pgx/v5/pgxpool.(*Pool).Acquire": "pgx's pool",
+		"runtime.selectgo < github.com/go-redsync/redsync/v4.(*Mutex).lockContext < " +
+			"github.com/go-redsync/redsync/v4.(*Mutex).Lock": "a lock that other processes share",
+		"runtime.selectgo < github.com/failsafe-go/failsafe-go/bulkhead.(*bulkhead[...])." +
+			"AcquirePermit": "a place in a bulkhead",
+		"runtime.selectgo < github.com/cenkalti/backoff/v4.doRetryNotify[...]": "a back-off",
 	} {
 		lines := append([]string{
 			"over profile goroutine count 50 runtime.gopark < " + stack + servesHTTP,
@@ -46,6 +51,20 @@ func TestWhereRequestsWaitIsNamedFromWellKnownPlaces(t *testing.T) {
 			len(f.Where) != 1 || f.Where[0].Function != "main.handle" || len(f.Advice) == 0 {
 			t.Errorf("%s: %q in %+v", stack, f.Claim, f.Where)
 		}
+	}
+}
+
+// Some of the objectives are missed long before all places are taken.
+func TestAQueueIsNamedThatEndsMoreRequestsBeyondTheLine(t *testing.T) {
+	lines := append([]string{
+		"over profile goroutine count 50 runtime.gopark < runtime.selectgo < " +
+			"golang.org/x/sync/semaphore.(*Weighted).Acquire" + servesHTTP,
+		"over profile goroutine count 7 runtime.gopark < time.Sleep < main.call" + servesHTTP,
+	}, stuck...)
+	f := diagnosed(t, append(lines, "over goodput 1500", "over service 40ms")...).
+		found("concurrency-limited")
+	if f == nil || !f.says("main.handle for a semaphore") {
+		t.Errorf("found %+v", f)
 	}
 }
 

@@ -118,6 +118,9 @@ func (e *Evidence) resort(p *places) *Finding {
 		Gain:       e.gain(cure{}),
 	}
 	switch {
+	case p.queue != nil && len(p.queue.where) > 0 && p.queue.waiting >= 2*p.queue.atHalf:
+		f.Claim += e.waitFor(p)
+		f.Where, f.Confidence = p.queue.where, .7
 	case few != nil:
 		f.Claim += e.askWords(few)
 		f.Confidence = .7
@@ -176,8 +179,7 @@ func (e *Evidence) asked() (all []string) {
 				if to, is := strings.CutPrefix(name, measure.OutgoingTo); is && n > 0 {
 					seen[to] = true
 				}
-				if at, is := strings.CutPrefix(name, measure.Behind); is {
-					to, _, _ := strings.Cut(at, "/")
+				if to, _, is := behind(name); is {
 					seen[to] = true
 				}
 			}
@@ -221,19 +223,35 @@ func (e *Evidence) named(address string) string {
 	for i := range e.Run.Steps {
 		for _, sample := range e.Run.Steps[i].Samples {
 			for name := range sample.Values {
-				rest, is := strings.CutPrefix(name, measure.Behind)
-				at, process, _ := strings.Cut(rest, "/")
-				if is && at == address {
+				if at, process, is := behind(name); is && at == address {
 					return process + " at " + address
 				}
 			}
 		}
 	}
-	port := address[strings.LastIndexByte(address, ':')+1:]
-	if usual := usualPorts[port]; usual != "" {
+	if usual := usually(address); usual != "" {
 		return address + " (usually " + usual + ")"
 	}
 	return address
+}
+
+// usually is what usually listens on an address; empty where that is not known.
+func usually(address string) string {
+	if path, is := strings.CutPrefix(address, measure.UnixAddress); is {
+		for _, u := range usualPaths {
+			if strings.Contains(strings.ToLower(path), u.part) {
+				return u.what
+			}
+		}
+		return ""
+	}
+	return usualPorts[address[strings.LastIndexByte(address, ':')+1:]]
+}
+
+// usualPaths are what usually listens on a Unix socket that has a word in its path.
+var usualPaths = []struct{ part, what string }{
+	{".s.pgsql.", "PostgreSQL"}, {"mysql", "MySQL"}, {"mariadb", "MariaDB"}, {"redis", "Redis"},
+	{"valkey", "Valkey"}, {"php", "PHP-FPM"}, {"memcached", "memcached"}, {"mongo", "MongoDB"},
 }
 
 // usualPorts are what usually listens on a port.
@@ -245,27 +263,38 @@ var usualPorts = map[string]string{
 	"587":   "a mail server",
 	"1433":  "SQL Server",
 	"1521":  "Oracle",
+	"1883":  "an MQTT broker",
+	"2181":  "ZooKeeper",
 	"2379":  "etcd",
+	"3128":  "a proxy",
 	"3306":  "MySQL",
 	"389":   "LDAP",
 	"4222":  "NATS",
 	"4317":  "OpenTelemetry",
 	"4318":  "OpenTelemetry",
+	"50051": "gRPC",
 	"5432":  "PostgreSQL",
 	"5672":  "RabbitMQ",
+	"5984":  "CouchDB",
+	"61616": "ActiveMQ",
 	"6379":  "Redis",
 	"6432":  "PgBouncer",
+	"6650":  "Pulsar",
 	"7687":  "Neo4j",
 	"8086":  "InfluxDB",
 	"8123":  "ClickHouse",
 	"8125":  "StatsD",
 	"8200":  "Vault",
+	"8529":  "ArangoDB",
 	"8500":  "Consul",
+	"8983":  "Solr",
 	"9000":  "PHP-FPM or ClickHouse",
 	"9042":  "Cassandra",
 	"9092":  "Kafka",
 	"9200":  "Elasticsearch",
 	"9411":  "Zipkin",
 	"11211": "memcached",
+	"26257": "CockroachDB",
+	"26379": "Redis Sentinel",
 	"27017": "MongoDB",
 }

@@ -292,9 +292,9 @@ func judgeConcurrency(e *Evidence) *Finding {
 func (e *Evidence) counted(p *places) *Finding {
 	// Workers that each have a queue of their own miss the objectives before all of them are busy, and
 	// so do few of them: where they are seen by their connections, or by how requests delay each
-	// other, more may end well beyond the line.
+	// other, more may end well beyond the line; and so where most goroutines are seen in one place.
 	beyond := 1.25
-	if p.to != "" || p.fitted {
+	if p.to != "" || p.fitted || p.queue != nil && e.queues() {
 		beyond = 1.6
 	}
 	if e.Over.Goodput() > beyond*e.AtLine.Goodput() {

@@ -443,7 +443,8 @@ func (e *Evidence) keepsAll() bool {
 	for _, sample := range e.AtLine.Step.Samples { // not each of them has all
 		for name := range sample.Values {
 			to, is := strings.CutPrefix(name, measure.OutgoingTo)
-			if is && !strings.HasPrefix(to, "127.") && !strings.HasPrefix(to, "[::1]") {
+			if is && !strings.HasPrefix(to, "127.") && !strings.HasPrefix(to, "[::1]") &&
+				!strings.HasPrefix(to, measure.UnixAddress) {
 				return false
 			}
 			known = known || is

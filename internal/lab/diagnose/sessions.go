@@ -23,24 +23,26 @@ func (e *Evidence) sessions() (most *sessions) {
 		by := map[string]*sessions{}
 		for name := range m.last() {
 			rest, is := strings.CutPrefix(name, measure.Doing)
-			words := strings.SplitN(rest, "/", 3)
-			if !is || len(words) != 3 {
+			at := strings.LastIndexByte(rest, '/')
+			address, process, named := behind(measure.Behind + rest[:max(at, 0)])
+			if !is || !named {
 				continue
 			}
-			s := by[words[0]]
+			does := rest[at+1:]
+			s := by[address]
 			if s == nil {
-				s = &sessions{who: words[1] + " at " + words[0]}
-				by[words[0]] = s
+				s = &sessions{who: process + " at " + address}
+				by[address] = s
 			}
 			n := m.Mean(name)
 			s.all += n
 			switch {
-			case strings.HasSuffix(words[2], " waiting"):
+			case strings.HasSuffix(does, " waiting"):
 				s.waiting += n
 				s.half += e.Half.Mean(name)
-			case strings.HasPrefix(words[2], "idle in transaction"):
+			case strings.HasPrefix(does, "idle in transaction"):
 				s.open += n
-			case words[2] == "idle":
+			case does == "idle":
 				s.idle += n
 			}
 		}

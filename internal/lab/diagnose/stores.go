@@ -200,6 +200,64 @@ var stores = []store{
 			Command: "curl -s localhost:2379/metrics | grep wal_fsync",
 		},
 	},
+	{
+		processes: []string{
+			"named", "unbound", "dnsmasq", "coredns", "systemd-resolve", "pdns", "kresd",
+		},
+		port: ":53",
+		name: "a name server",
+		busy: Action{
+			Text: "ask it less: keep connections to others, so that a request looks no name up, " +
+				"or keep what it has answered",
+			Command: "strace -f -e trace=sendto,sendmmsg,connect -p PID 2>&1 | head -40",
+		},
+		waits: Action{
+			Text: "see what is looked up for each request, and how long that takes: a name with " +
+				"few dots is tried with each domain of the list first (ndots, search); keep " +
+				"connections, or what was answered",
+			Command: "time getent ahosts NAME; cat /etc/resolv.conf",
+		},
+	},
+	{
+		processes: []string{"nats-server"},
+		port:      ":4222",
+		name:      "NATS",
+		busy: Action{
+			Text:    "see which subjects carry most",
+			Command: "nats server report connections",
+		},
+		waits: Action{
+			Text: "see whether each message waits for its own acknowledgement (JetStream): " +
+				"publish several before waiting for all",
+			Command: "nats stream report; nats consumer report STREAM",
+		},
+	},
+	{
+		processes: []string{"sqlservr"},
+		port:      ":1433",
+		name:      "SQL Server",
+		busy: Action{
+			Text:    "see which queries read whole tables",
+			Command: "SELECT TOP 5 * FROM sys.dm_exec_query_stats ORDER BY total_worker_time DESC",
+		},
+		waits: Action{
+			Text:    "see who waits for whose lock",
+			Command: "SELECT session_id, blocking_session_id, wait_type FROM sys.dm_exec_requests",
+		},
+	},
+	{
+		processes: []string{"slapd"},
+		port:      ":389",
+		name:      "LDAP",
+		busy: Action{
+			Text:    "see which searches have no index (bdb_equality_candidates … not indexed)",
+			Command: "ldapsearch -b cn=config olcDbIndex",
+		},
+		waits: Action{
+			Text:    "keep connections and what was answered: a bind for each request is slow by design",
+			Command: "ldapsearch -b cn=monitor '(objectClass=monitorOperation)'",
+		},
+	},
 }
 
 // store is which of the stores a dependency is, by the name of its process, or where that is only

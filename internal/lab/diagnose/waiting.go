@@ -164,6 +164,47 @@ var waitingPlaces = []waitingPlace{
 	},
 	{
 		functions: []string{
+			"github.com/go-redsync/redsync/", "github.com/bsm/redislock.",
+			"go.etcd.io/etcd/client/v3/concurrency.", "github.com/hashicorp/consul/api.(*Lock).Lock",
+		},
+		what: "a lock that other processes share (in Redis, etcd or Consul), for which they try " +
+			"again and again",
+		widens: Action{
+			Text: "hold the lock for less and only for what all have to agree on, have one for " +
+				"each thing that it guards, and look again sooner",
+			Command: "redsync.WithRetryDelay(5 * time.Millisecond)",
+		},
+	},
+	{
+		functions: []string{
+			"github.com/cenkalti/backoff/", "github.com/avast/retry-go.", "github.com/avast/retry-go/",
+			"github.com/sethvargo/go-retry.", "github.com/hashicorp/go-retryablehttp.",
+		},
+		what:  "a time to pass before they try again what has failed (a back-off)",
+		vague: true,
+		widens: Action{
+			Text: "see what fails and is tried again, and fail early where it goes on: fewer " +
+				"tries, shorter pauses, a breaker",
+		},
+	},
+	{
+		functions: []string{
+			"github.com/jolestar/go-commons-pool/", "github.com/silenceper/pool.",
+			"github.com/fatih/pool.", "vitess.io/vitess/go/pools.",
+		},
+		what:   "something from a pool of its own",
+		widens: Action{Text: "let the pool have more, as far as what they stand for can bear"},
+	},
+	{
+		functions: []string{
+			"github.com/failsafe-go/failsafe-go/bulkhead.",
+			"github.com/slok/goresilience/bulkhead.",
+		},
+		what:   "a place in a bulkhead",
+		widens: Action{Text: "let the bulkhead have more places, as many as what is behind it can bear"},
+	},
+	{
+		functions: []string{
 			"golang.org/x/time/rate.(*Limiter).Wait", "golang.org/x/time/rate.(*Limiter).WaitN",
 			"go.uber.org/ratelimit.", "github.com/juju/ratelimit.",
 		},

@@ -9,7 +9,8 @@ import (
 // have a table of theirs.
 type SampleName struct {
 	// Name may have "<n>" in it, which stands for a number, or end in "<address>", which stands for
-	// an address and port, or in other words in such brackets, which stand for anything.
+	// an address and port or the path of a Unix socket, or in other words in such brackets, which
+	// stand for anything.
 	Name string
 	// Counter says that the value only grows, so that differences between samples mean something; a
 	// gauge is what it is at the moment.
@@ -26,8 +27,9 @@ func Gauge(name, means string) SampleName { return SampleName{name, false, means
 // Is says whether a name in a sample is this one.
 func (n SampleName) Is(name string) bool {
 	if begins, of := strings.CutSuffix(n.Name, "<address>"); of {
-		_, err := netip.ParseAddrPort(strings.TrimPrefix(name, begins))
-		return strings.HasPrefix(name, begins) && err == nil
+		to, is := strings.CutPrefix(name, begins)
+		_, err := netip.ParseAddrPort(to)
+		return is && (err == nil || strings.HasPrefix(to, UnixAddress))
 	}
 	before, after, pattern := strings.Cut(n.Name, "<n>")
 	if !pattern {
@@ -56,8 +58,10 @@ const (
 	// HostCore begins the names of the processor time of single cores; see HostCoreBusy.
 	HostCore = "host.core."
 	// OutgoingTo begins the names of the values that tell the target's connections by where they
-	// go: an address and port follow it.
+	// go: an address and port follow it, or UnixAddress and the path of a Unix socket.
 	OutgoingTo = "target.outgoing.to."
+	// UnixAddress begins the address of what listens on a Unix socket.
+	UnixAddress = "unix:"
 	// OutgoingWaiting begins the names of those of these connections on which an answer is waited
 	// for; the same address follows it.
 	OutgoingWaiting = "target.outgoing.waiting."

@@ -2,7 +2,6 @@ package probe
 
 import (
 	"bytes"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +29,7 @@ type behind struct {
 	proc   procfs.FS
 	census *census
 	of     *processes
-	looked map[netip.AddrPort]bool
+	looked map[string]bool
 	known  []*served
 	next   time.Time
 	values map[string]float64 // what a service's processes say, until they are named after it
@@ -57,7 +56,7 @@ func newBehind(proc procfs.FS, c *census) *behind {
 		proc:   proc,
 		census: c,
 		of:     c.of,
-		looked: make(map[netip.AddrPort]bool),
+		looked: make(map[string]bool),
 		values: make(map[string]float64),
 	}
 }
@@ -127,27 +126,39 @@ func (b *behind) look() {
 	}
 	b.next = now.Add(censusEvery)
 	for to := range b.census.destinations {
-		if b.looked[to] || !LocalTarget(to.Addr()) {
-			continue
-		}
-		b.looked[to] = true
-		pid, name, err := findPID(b.of.root, int(to.Port()))
-		if err != nil || b.follows(pid) {
+		if !b.looked[to.String()] && LocalTarget(to.Addr()) {
+			b.follow(to.String(), func() (int, string, error) {
+				return findPID(b.of.root, int(to.Port()))
+			})
 			return
 		}
-		all, err := newProcesses(b.proc, Options{Root: b.of.root, PID: pid})
-		if err != nil {
+	}
+	for to, inode := range b.census.paths {
+		if !b.looked[to] {
+			b.follow(to, func() (int, string, error) { return findHolder(b.of.root, inode) })
 			return
 		}
-		all.except = b.of.pid // a service may have started its own proxy
-		b.known = append(b.known, &served{
-			name:      to.String() + "/" + name,
-			processes: all,
-			titled:    name == "postgres",
-			doing:     make(map[string]bool),
-		})
+	}
+}
+
+// follow takes down the process behind an address, where it is found.
+func (b *behind) follow(to string, find func() (int, string, error)) {
+	b.looked[to] = true
+	pid, name, err := find()
+	if err != nil || b.follows(pid) {
 		return
 	}
+	all, err := newProcesses(b.proc, Options{Root: b.of.root, PID: pid})
+	if err != nil {
+		return
+	}
+	all.except = b.of.pid // a service may have started its own proxy
+	b.known = append(b.known, &served{
+		name:      to + "/" + name,
+		processes: all,
+		titled:    name == "postgres",
+		doing:     make(map[string]bool),
+	})
 }
 
 // follows says that a process is one of the target's, or of a service that is followed already. A child

@@ -48,6 +48,9 @@ type census struct {
 	now    func() time.Time
 	next   time.Time
 	dump   func(take func(socket)) error
+	// dumpDatagrams and dumpLocal are the same for UDP and for Unix sockets.
+	dumpDatagrams func(take func(socket)) error
+	dumpLocal     func(take func(localSocket)) error
 	// files says that sockets are read from /proc/net/tcp instead, and refused why, unless that is
 	// as it should be.
 	files        bool
@@ -56,10 +59,19 @@ type census struct {
 	owned        map[uint64]bool // sockets of which is known whether they are the target's
 	looked       int             // of the target's members, when owned was begun
 	destinations map[netip.AddrPort]bool
+	paths        map[string]uint64 // the Unix sockets among them, and which socket listens there
 }
 
 func newCensus(n *network, listen []netip.AddrPort) *census {
-	c := &census{network: n, now: time.Now, dump: diag, destinations: make(map[netip.AddrPort]bool)}
+	c := &census{
+		network:       n,
+		now:           time.Now,
+		dump:          diag,
+		dumpDatagrams: diagDatagrams,
+		dumpLocal:     diagLocal,
+		destinations:  make(map[netip.AddrPort]bool),
+		paths:         make(map[string]uint64),
+	}
 	// INET_DIAG could be of another machine than those files
 	c.files = n.root != procfs.DefaultMountPoint
 	for _, a := range listen {
@@ -106,7 +118,9 @@ func (c *census) take(t *tally, into map[string]float64, within *float64) error 
 		before := threadTime()
 		t.low, t.high, unread = settings(c.root, into)
 		if !c.files {
-			refused = c.dump(t.take)
+			if refused = c.dump(t.take); refused == nil {
+				c.takeOthers(t)
+			}
 		}
 		if c.namespace != "" {
 			*within = threadTime() - before
@@ -207,7 +221,7 @@ func addresses(list []netip.AddrPort) string {
 func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	err := c.whose(t.candidates)
 	var open, closeWaits float64
-	to, waiting := make(map[netip.AddrPort]int), make(map[netip.AddrPort]int)
+	to, waiting := make(map[string]int), make(map[string]int)
 	for _, s := range t.candidates {
 		if !c.owned[s.inode] {
 			continue
@@ -215,15 +229,18 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 		switch s.state {
 		case established:
 			open++
-			to[s.remote]++
+			to[s.to()]++
 			if s.waits {
-				waiting[s.remote]++
+				waiting[s.to()]++
 			}
 		case closeWait:
 			closeWaits++
 		}
-		if len(c.destinations) < maxDestinations {
+		switch {
+		case s.path == "" && len(c.destinations) < maxDestinations:
 			c.destinations[s.remote] = true
+		case s.path != "" && len(c.paths) < maxPaths:
+			c.paths[s.path] = t.paths[s.path]
 		}
 	}
 	var here, there float64
@@ -237,9 +254,9 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	into[measure.TargetOutgoingEstablished], into[measure.TargetOutgoingCloseWait] = open, closeWaits
 	into[measure.TargetOutgoingTimeWait], into[measure.TargetOutgoingTimeWaitThere] = here, there
 	for _, at := range busiest(to) {
-		into[measure.OutgoingTo+at.String()] = float64(to[at])
-		if t.told {
-			into[measure.OutgoingWaiting+at.String()] = float64(waiting[at])
+		into[measure.OutgoingTo+at] = float64(to[at])
+		if t.told && !strings.HasPrefix(at, measure.UnixAddress) {
+			into[measure.OutgoingWaiting+at] = float64(waiting[at])
 		}
 	}
 	return err
@@ -249,9 +266,9 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 const mostTold = 8
 
 // busiest are the addresses with the most connections, the most first.
-func busiest(to map[netip.AddrPort]int) []netip.AddrPort {
-	all := slices.SortedFunc(maps.Keys(to), func(a, b netip.AddrPort) int {
-		return cmp.Or(cmp.Compare(to[b], to[a]), a.Compare(b))
+func busiest(to map[string]int) []string {
+	all := slices.SortedFunc(maps.Keys(to), func(a, b string) int {
+		return cmp.Or(cmp.Compare(to[b], to[a]), strings.Compare(a, b))
 	})
 	return all[:min(len(all), mostTold)]
 }
@@ -318,7 +335,8 @@ type tally struct {
 	// where they were accepted here.
 	towards, from map[netip.AddrPort]int
 	candidates    []candidate
-	told          bool // it is known of them whether they wait for an answer
+	told          bool              // it is known of them whether they wait for an answer
+	paths         map[string]uint64 // Unix sockets that somebody listens on
 }
 
 // bindings are addresses that are listened on. In another network namespace there may be tens of
@@ -351,7 +369,16 @@ type candidate struct {
 	inode  uint64
 	state  int
 	remote netip.AddrPort
+	path   string // of a Unix socket, in the place of remote
 	waits  bool
+}
+
+// to is the address of the other end.
+func (c *candidate) to() string {
+	if c.path != "" {
+		return c.path
+	}
+	return c.remote.String()
 }
 
 func newTally(c *census) *tally {
@@ -373,6 +400,7 @@ func (t *tally) restart(c *census) {
 		used:      make(map[flow]int),
 		towards:   make(map[netip.AddrPort]int),
 		from:      make(map[netip.AddrPort]int),
+		paths:     make(map[string]uint64),
 	}
 }
 
@@ -444,7 +472,9 @@ func (t *tally) outgoing(s socket) {
 	if s.state == timeWait {
 		t.towards[s.remote]++
 	} else if s.inode != 0 && len(t.candidates) < maxCandidates {
-		t.candidates = append(t.candidates, candidate{s.inode, s.state, s.remote, s.waits})
+		t.candidates = append(t.candidates, candidate{
+			inode: s.inode, state: s.state, remote: s.remote, waits: s.waits,
+		})
 		t.told = t.told || s.told
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"iter"
 	"net/netip"
 	"unsafe"
 
@@ -16,6 +17,14 @@ const (
 	diagMessageSize = 72
 	diagInfo        = 2 // attribute of an answer, a struct tcp_info
 	diagStates      = 1<<12 - 2
+)
+
+// The parts of UNIX_DIAG, as linux/unix_diag.h has them.
+const (
+	localRequestSize = 24
+	localMessageSize = 16
+	localName        = 0 // attributes of an answer: where it is bound, and the other end
+	localPeer        = 2
 )
 
 // The bounds of a dump.
@@ -31,19 +40,23 @@ const (
 // those that listen first, within each family. A dump costs 0.6 ms of a processor
 // (BenchmarkDump): the kernel goes through its whole table of sockets, of all
 // namespaces, once for each family.
-func diag(take func(socket)) error {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+func diag(take func(socket)) error { return diagInternet(unix.IPPROTO_TCP, take) }
+
+// diagDatagrams does the same for the UDP sockets.
+func diagDatagrams(take func(socket)) error { return diagInternet(unix.IPPROTO_UDP, take) }
+
+func diagInternet(protocol uint8, take func(socket)) error {
+	d, err := openDump(func(body []byte) {
+		if s, ok := parseDiag(body); ok {
+			take(s)
+		}
+	})
 	if err != nil {
 		return fmt.Errorf("INET_DIAG is refused: %w", err)
 	}
-	defer unix.Close(fd)
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO,
-		&unix.Timeval{Sec: diagPatience}); err != nil {
-		return fmt.Errorf("INET_DIAG is refused: %w", err)
-	}
-	d := dump{fd: fd, buffer: make([]byte, diagBuffer), take: take}
+	defer unix.Close(d.fd)
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
-		err := d.ask(request(family))
+		err := d.ask(request(family, protocol))
 		if family == unix.AF_INET6 && errors.Is(err, unix.ENOENT) {
 			return nil // a kernel without IPv6
 		}
@@ -54,24 +67,100 @@ func diag(take func(socket)) error {
 	return nil
 }
 
+// diagLocal asks for the Unix sockets that carry streams, each with its name and its other end.
+func diagLocal(take func(localSocket)) error {
+	d, err := openDump(func(body []byte) {
+		if s, ok := parseLocal(body); ok {
+			take(s)
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("UNIX_DIAG is refused: %w", err)
+	}
+	defer unix.Close(d.fd)
+	order := binary.NativeEndian
+	out := message(localRequestSize)
+	body := out[unix.NLMSG_HDRLEN:]
+	body[0] = unix.AF_UNIX
+	order.PutUint32(body[4:], diagStates)
+	order.PutUint32(body[12:], 1<<localName|1<<localPeer)
+	if err := d.ask(out); err != nil {
+		return fmt.Errorf("UNIX_DIAG is refused: %w", err)
+	}
+	return nil
+}
+
+// parseLocal reads a struct unix_diag_msg and the attributes that follow it.
+func parseLocal(body []byte) (s localSocket, ok bool) {
+	if len(body) < localMessageSize || body[1] != unix.SOCK_STREAM {
+		return s, false
+	}
+	order := binary.NativeEndian
+	s = localSocket{state: int(body[2]), inode: uint64(order.Uint32(body[4:]))}
+	for kind, value := range attributes(body[localMessageSize:]) {
+		switch {
+		case kind == localName:
+			s.name = readable(value)
+		case kind == localPeer && len(value) >= 4:
+			s.peer = uint64(order.Uint32(value))
+		}
+	}
+	return s, true
+}
+
+// attributes are the parts that follow a message.
+func attributes(rest []byte) iter.Seq2[int, []byte] {
+	order := binary.NativeEndian
+	return func(yield func(int, []byte) bool) {
+		for len(rest) >= unix.SizeofNlAttr {
+			n := int(order.Uint16(rest))
+			if n < unix.SizeofNlAttr || n > len(rest) ||
+				!yield(int(order.Uint16(rest[2:])), rest[unix.SizeofNlAttr:n]) {
+				return
+			}
+			rest = rest[min((n+3)&^3, len(rest)):]
+		}
+	}
+}
+
+// openDump opens the socket that a dump goes over.
+func openDump(each func(body []byte)) (*dump, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO,
+		&unix.Timeval{Sec: diagPatience}); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return &dump{fd: fd, buffer: make([]byte, diagBuffer), each: each}, nil
+}
+
 type dump struct {
 	fd       int
 	sequence uint32
 	buffer   []byte
 	count    int
-	take     func(socket)
+	each     func(body []byte)
 }
 
 // request is a dump's, without its sequence number.
-func request(family uint8) []byte {
+func request(family, protocol uint8) []byte {
+	out := message(diagRequestSize)
+	body := out[unix.NLMSG_HDRLEN:]
+	body[0], body[1], body[2] = family, protocol, 1<<(diagInfo-1)
+	binary.NativeEndian.PutUint32(body[4:], diagStates)
+	return out
+}
+
+// message is the beginning of a request, with room for the rest of it.
+func message(size int) []byte {
 	order := binary.NativeEndian
-	out := make([]byte, unix.NLMSG_HDRLEN+diagRequestSize)
+	out := make([]byte, unix.NLMSG_HDRLEN+size)
+	order.PutUint32(out, uint32(len(out)))
 	order.PutUint16(out[4:], unix.SOCK_DIAG_BY_FAMILY)
 	order.PutUint16(out[6:], unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
-	body := out[unix.NLMSG_HDRLEN:]
-	body[0], body[1], body[2] = family, unix.IPPROTO_TCP, 1<<(diagInfo-1)
-	order.PutUint32(body[4:], diagStates)
-	order.PutUint32(out, uint32(len(out)))
 	return out
 }
 
@@ -133,9 +222,7 @@ func (d *dump) messages(text []byte) (last bool, err error) {
 			}
 			return true, nil
 		case unix.SOCK_DIAG_BY_FAMILY:
-			if s, ok := parseDiag(body); ok {
-				d.take(s)
-			}
+			d.each(body)
 			if d.count++; d.count > maxSockets {
 				return false, fmt.Errorf("there are more than %d sockets", maxSockets)
 			}
@@ -172,17 +259,11 @@ func parseDiag(body []byte) (s socket, ok bool) {
 		sent      = int(unsafe.Offsetof(unix.TCPInfo{}.Last_data_sent)) // ms ago
 		came      = int(unsafe.Offsetof(unix.TCPInfo{}.Last_data_recv))
 	)
-	for rest := body[diagMessageSize:]; len(rest) >= unix.SizeofNlAttr; {
-		n := int(order.Uint16(rest))
-		if n < unix.SizeofNlAttr || n > len(rest) {
-			break
-		}
-		if info := rest[unix.SizeofNlAttr:n]; order.Uint16(rest[2:]) == diagInfo &&
-			len(info) >= sentAgain+4 {
+	for kind, info := range attributes(body[diagMessageSize:]) {
+		if kind == diagInfo && len(info) >= sentAgain+4 {
 			s.retransmits = order.Uint32(info[sentAgain:])
 			s.waits, s.told = order.Uint32(info[sent:]) < order.Uint32(info[came:]), true
 		}
-		rest = rest[min((n+3)&^3, len(rest)):]
 	}
 	return s, true
 }

@@ -59,6 +59,15 @@ func findPID(root string, port int) (int, string, error) {
 	return choose(root, port, owners)
 }
 
+// findHolder finds the process that holds a socket which listens.
+func findHolder(root string, inode uint64) (int, string, error) {
+	owners, _, err := ownersOf(root, map[uint64]bool{inode: true})
+	if err != nil || len(owners) == 0 {
+		return 0, "", errors.Join(err, errors.New("the process that listens there cannot be seen"))
+	}
+	return choose(root, 0, owners)
+}
+
 // choose takes the process that all the others descend from.
 func choose(root string, port int, owners []int) (int, string, error) {
 	var described []string

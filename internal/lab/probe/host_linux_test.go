@@ -160,6 +160,7 @@ func TestANameWithANumberIsOneOfAPattern(t *testing.T) {
 	for name, want := range map[string]bool{
 		measure.OutgoingTo + "192.0.2.1:80":    true,
 		measure.OutgoingTo + "[2001:db8::1]:1": true,
+		measure.OutgoingTo + "unix:/run/x":     true,
 		measure.OutgoingTo + "192.0.2.1":       false,
 		"192.0.2.1:80":                         false,
 	} {

@@ -179,7 +179,12 @@ func FuzzDiag(f *testing.F) {
 	})
 	f.Fuzz(func(t *testing.T, text []byte) {
 		given := 0
-		d := dump{take: func(s socket) { given++ }}
+		d := dump{each: func(body []byte) {
+			parseLocal(body)
+			if _, ok := parseDiag(body); ok {
+				given++
+			}
+		}}
 		d.messages(text)
 		if given > len(text)/diagMessageSize {
 			t.Errorf("%d sockets in %d bytes", given, len(text))

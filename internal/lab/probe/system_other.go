@@ -22,6 +22,10 @@ func diag(func(socket)) error {
 	return errors.New("INET_DIAG is there on Linux only")
 }
 
+func diagDatagrams(func(socket)) error { return nil }
+
+func diagLocal(func(localSocket)) error { return nil }
+
 func threadTime() float64 { return 0 }
 
 var calls map[int]call

@@ -157,9 +157,11 @@ var Values = []measure.SampleName{
 	measure.Counter(measure.TargetContextSwitchesInvoluntary,
 		"times that its living threads were made to give up the processor"),
 	measure.Gauge(measure.TargetOutgoingEstablished,
-		"connections that it has opened to others and are open on both sides"),
+		"connections that it has opened to others and are open on both sides; over Unix sockets "+
+			"and UDP too"),
 	measure.Gauge(measure.OutgoingTo+"<address>",
-		"those of them that go to one address and port: the eight addresses with the most"),
+		"those of them that go to one address and port, or to one Unix socket: the eight "+
+			"addresses with the most"),
 	measure.Gauge(measure.OutgoingWaiting+"<address>",
 		"those of these on which something was sent after the last that came: the target waits "+
 			"for an answer; to some milliseconds, by INET_DIAG alone"),
