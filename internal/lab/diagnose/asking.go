@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"strings"
-
-	"plimsoll/internal/lab/measure"
 )
 
 // asking is what the threads show that wait for what the service asks.
@@ -51,7 +49,7 @@ func (e *Evidence) askedSlows() bool {
 // asking looks at the threads that wait for an answer.
 func (e *Evidence) asking() *asking {
 	places := map[string]bool{}
-	outgoing := e.fromTheLineOn(measure.TargetOutgoingEstablished)
+	outgoing := e.askers()
 	for _, s := range e.stands() {
 		if s.means().waitsThere() && !readsClients(outgoing, max(s.atLine, s.over)-s.half) {
 			places[s.place()] = true

@@ -114,7 +114,7 @@ func (m *meaning) waitsThere() bool {
 // Threads that read from clients become more with the clients, and not with what they wait for:
 // where a process has fewer connections to others than threads that read, these are they.
 func (e *Evidence) crowd() *crowd {
-	outgoing := e.fromTheLineOn(measure.TargetOutgoingEstablished)
+	outgoing := e.askers()
 	var best *crowd
 	for _, s := range e.stands() {
 		m := s.means()
@@ -139,6 +139,40 @@ func (e *Evidence) crowd() *crowd {
 	return best
 }
 
+// askers are how many threads may wait for what the service asks, near the line and beyond it: the
+// connections on which an answer is waited for, and half as many more, as each look is of one
+// moment; where that is not known those that there are.
+func (e *Evidence) askers() gauge {
+	waiting := e.answersAwaited()
+	if waiting.count == 0 {
+		return e.fromTheLineOn(measure.TargetOutgoingEstablished)
+	}
+	waiting.most *= 1.5
+	return waiting
+}
+
+// answersAwaited is on how many connections an answer is waited for, to all addresses together.
+func (e *Evidence) answersAwaited() (g gauge) {
+	for i := range e.Run.Steps {
+		s := &e.Run.Steps[i]
+		if e.Line == 0 || s.Plan.Rate < nearFrom*e.Line {
+			continue
+		}
+		for j := range s.Samples {
+			sum, told := 0.0, false
+			for name, n := range s.Samples[j].Values {
+				if strings.HasPrefix(name, measure.OutgoingWaiting) {
+					sum, told = sum+n, true
+				}
+			}
+			if told {
+				g.sum, g.most, g.count = g.sum+sum, max(g.most, sum), g.count+1
+			}
+		}
+	}
+	return g
+}
+
 // readsClients says that so many threads which wait for another to send cannot all wait for what
 // the service asks, as it has fewer connections to that.
 func readsClients(outgoing gauge, threads float64) bool {
@@ -148,7 +182,7 @@ func readsClients(outgoing gauge, threads float64) bool {
 // keepers are the threads that wait for clients, the most in one place: for the next request on a
 // connection that is kept, or for the rest of one. Nil where none are seen to become more.
 func (e *Evidence) keepers() *stand {
-	outgoing := e.fromTheLineOn(measure.TargetOutgoingEstablished)
+	outgoing := e.askers()
 	for _, s := range e.stands() {
 		if s.means().waitsThere() && readsClients(outgoing, max(s.atLine, s.over)-s.half) {
 			return &s

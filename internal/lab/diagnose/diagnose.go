@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"plimsoll/internal/lab/format"
+	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
 )
 
@@ -130,6 +131,16 @@ func first(e *Evidence, findings []Finding) Limit {
 	}
 	if e.waitedFor() {
 		return e.gives(e.busiest())
+	}
+	if e.waitsToCompute() && e.AtLine.Has(measure.TargetCPU) {
+		return Limit{
+			What:  "the time that a request computes",
+			Where: e.spenders(),
+			Why: fmt.Sprintf("a request that is alone computes for %s of its time, so those that "+
+				"come together wait for each other's worker or loop long before all processors "+
+				"are busy (%s at %s)", percent(e.computing()), percent(e.busy(targetProcessor)),
+				rate(e.AtLine.Rate())),
+		}
 	}
 	return Limit{
 		What: "not the processor",

@@ -63,6 +63,14 @@ func (e *Evidence) keptFor(p *places) *Finding {
 	return f
 }
 
+// mostlyKept says that far more threads wait for their clients than requests are inside, and none
+// stand elsewhere.
+func (e *Evidence) mostlyKept() bool {
+	s := e.keepers()
+	return s != nil && e.crowd() == nil &&
+		max(s.atLine, s.over)-s.half >= moreInside*e.Over.Inside()
+}
+
 // room says that requests do not wait for processors.
 func (e *Evidence) room() bool { return len(e.Reserves) > 0 && !e.waitedFor() }
 
@@ -73,6 +81,9 @@ func (e *Evidence) crowdsWithin() bool {
 		// A queue that is a well-known place was looked for before.
 		doing := p.Classify(profile.Goroutine, handlerState)
 		return doing[stateElse] > doing[stateOutside] && !e.helped()
+	}
+	if e.mostlyKept() {
+		return true
 	}
 	if c := e.crowd(); c != nil {
 		return !c.means().waitsThere() && !e.askedSlows() || e.fewAsk() != nil
@@ -102,7 +113,7 @@ func (e *Evidence) resort(p *places) *Finding {
 	if _, behind := e.saturatedBehind(); behind {
 		return nil
 	}
-	if p.reached*p.alone < leastFull {
+	if p.reached*p.alone < leastFull || e.mostlyKept() {
 		return e.keptFor(p)
 	}
 	c, few := e.crowd(), (*asking)(nil)
@@ -153,11 +164,13 @@ func (e *Evidence) resort(p *places) *Finding {
 }
 
 // waitsToCompute says that what requests stand in line for is a thread's processor time: how they
-// delay each other is what each computes. An event loop, or a worker that computes, is waited for
-// long before all processors are busy; what it computes is then what a request costs, and no place.
+// delay each other is what each computes, or a lone request does little else. An event loop, or a
+// worker that computes, is waited for long before all processors are busy; what it computes is then
+// what a request costs, and no place.
 func (e *Evidence) waitsToCompute() bool {
 	s := e.station()
-	return s != nil && near(s.Service, e.AtLine.PerRequest(measure.TargetCPU), 1.3)
+	return s != nil && near(s.Service, e.AtLine.PerRequest(measure.TargetCPU), 1.3) ||
+		e.computing() >= onlyComputing
 }
 
 // suspects is what is known besides when no thread tells where requests stand.

@@ -246,7 +246,8 @@ func (r Rule) unless(names ...string) Rule {
 // processorGain is the gain of saving processor time: none where something else sets the line.
 // elsewhere says that something was found to.
 func (e *Evidence) processorGain(c cure, elsewhere bool) Gain {
-	if elsewhere && !e.processorBound() || !e.waitedFor() && !e.threadWaitedFor() {
+	waited := e.waitedFor() || e.threadWaitedFor() || e.waitsToCompute()
+	if elsewhere && !e.processorBound() || !waited {
 		return Gain{
 			Factor: 1,
 			Low:    1,

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -97,6 +98,7 @@ type process struct {
 	name                        string
 	user, system, cuser, csys   int
 	threads, pages, descriptors int
+	limit                       int // of its descriptors; 0 is 1024
 	start                       int
 	inodes                      []int
 	cgroup                      string // as /proc/PID/cgroup has it
@@ -118,7 +120,8 @@ func (f *fakeProc) process(p process) {
 	)
 	f.write(dir+"/limits",
 		"Limit                     Soft Limit           Hard Limit           Units     \n"+
-			"Max open files            1024                 4096                 files     \n")
+			fmt.Sprintf("Max open files            %-21d4096                 files     \n",
+				cmp.Or(p.limit, 1024)))
 	f.write(dir+"/status", "Name:\tx\nCpus_allowed:\t1,00000003\nCpus_allowed_list:\t0-1,32\n")
 	for i := range max(p.threads, 1) {
 		f.write(fmt.Sprintf("%s/task/%d/status", dir, p.pid+i),

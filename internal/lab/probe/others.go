@@ -96,7 +96,7 @@ func (o *others) look() (all []running, err error) {
 			continue // it has ended
 		}
 		if s, ok := parseStat(text); ok {
-			all = append(all, running{member{pid, s.start}, s.parent, s.name, s.user + s.system})
+			all = append(all, running{member{pid: pid, start: s.start}, s.parent, s.name, s.user + s.system})
 		}
 	}
 	return all, nil

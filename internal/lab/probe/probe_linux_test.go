@@ -71,6 +71,23 @@ func TestTheHostIsSampled(t *testing.T) {
 	}
 }
 
+func TestDescriptorsAreThoseOfTheProcessThatIsNearestToItsLimit(t *testing.T) {
+	f := newFakeProc(t)
+	f.process(process{pid: 20, parent: 1, name: "nginx", descriptors: 30, limit: 20000, start: 100})
+	f.process(process{pid: 21, parent: 20, name: "worker", descriptors: 9, limit: 28, start: 110})
+	f.process(process{pid: 22, parent: 20, name: "worker", descriptors: 27, limit: 28, start: 110})
+	got := New(Options{Root: f.root, PID: 20}).Sample(0).Values
+	for name, want := range map[string]float64{
+		"target.descriptors":       66,
+		"target.descriptors_most":  27,
+		"target.descriptors_limit": 28,
+	} {
+		if got[name] != want {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+}
+
 func TestTheTargetIsItsProcessAndThoseThatDescendFromIt(t *testing.T) {
 	f := newFakeProc(t)
 	f.process(process{pid: 10, parent: 1, name: "shell", user: 9999, start: 50})

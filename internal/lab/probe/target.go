@@ -2,6 +2,7 @@ package probe
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -48,9 +49,8 @@ type processes struct {
 	// exact says that the processes' clocks can be read.
 	exact   bool
 	members []member
-	fresh   int // samples for which members stays as it is
-	looked  int // how often the members have been looked up
-	limit   float64
+	fresh   int   // samples for which members stays as it is
+	looked  int   // how often the members have been looked up
 	allowed int   // processors that it may run on; 0 is not known
 	lost    error // why it cannot be followed any more
 }
@@ -60,6 +60,7 @@ type processes struct {
 type member struct {
 	pid   int
 	start uint64
+	limit float64 // of its descriptors, when it was looked up; 0 is not known
 }
 
 func newProcesses(proc procfs.FS, o Options) (*processes, error) {
@@ -95,7 +96,8 @@ func (p *processes) Read(into map[string]float64) error {
 			return err
 		}
 	}
-	var seconds, user, system, rss, threads, descriptors, most, count, minor, major float64
+	var seconds, user, system, rss, threads, descriptors, count, minor, major float64
+	var nearest fill
 	var denied error
 	living := p.members[:0]
 	for _, m := range p.members {
@@ -127,7 +129,10 @@ func (p *processes) Read(into map[string]float64) error {
 		if err != nil {
 			denied = err
 		}
-		descriptors, most = descriptors+float64(n), max(most, float64(n))
+		descriptors += float64(n)
+		if f := (fill{float64(n), m.limit}); f.nearer(nearest) {
+			nearest = f
+		}
 	}
 	p.members = living // who else goes by their numbers need not look at when they were started
 	into[measure.TargetCPU] = seconds
@@ -137,8 +142,8 @@ func (p *processes) Read(into map[string]float64) error {
 	into[measure.TargetThreads] = threads
 	into[measure.TargetProcesses] = count
 	into[measure.TargetMinorFaults], into[measure.TargetMajorFaults] = minor, major
-	if p.limit > 0 {
-		into[measure.TargetDescriptorsLimit] = p.limit
+	if nearest.limit > 0 {
+		into[measure.TargetDescriptorsLimit] = nearest.limit
 	}
 	if p.allowed > 0 {
 		into[measure.TargetCoresAllowed] = float64(p.allowed)
@@ -146,7 +151,7 @@ func (p *processes) Read(into map[string]float64) error {
 	if denied != nil {
 		return denied
 	}
-	into[measure.TargetDescriptors], into[measure.TargetDescriptorsMost] = descriptors, most
+	into[measure.TargetDescriptors], into[measure.TargetDescriptorsMost] = descriptors, nearest.used
 	return nil
 }
 
@@ -169,12 +174,8 @@ func (p *processes) check() (stat, error) {
 // lookUp finds the descendants, and what rarely changes.
 func (p *processes) lookUp(first stat) error {
 	p.looked++
-	p.members = append(p.members[:0], member{p.pid, first.start})
-	if process, err := p.proc.Proc(p.pid); err == nil {
-		if limits, err := process.Limits(); err == nil {
-			p.limit = float64(limits.OpenFiles)
-		}
-	}
+	p.members = append(p.members[:0], member{pid: p.pid, start: first.start})
+	defer p.limits()
 	if status, err := readSmall(filepath.Join(p.root, strconv.Itoa(p.pid), "status"),
 		make([]byte, 8192)); err == nil {
 		p.allowed = allowedTo(status)
@@ -191,7 +192,8 @@ func (p *processes) lookUp(first stat) error {
 		// One that is older than the target cannot descend from it.
 		if s, err := statOf(p.root, process.PID); err == nil && s.start >= first.start &&
 			process.PID != p.pid && process.PID != p.except {
-			children[s.parent] = append(children[s.parent], member{process.PID, s.start})
+			children[s.parent] = append(children[s.parent],
+				member{pid: process.PID, start: s.start})
 		}
 	}
 	for i := 0; i < len(p.members); i++ {
@@ -203,6 +205,35 @@ func (p *processes) lookUp(first stat) error {
 		}
 	}
 	return nil
+}
+
+// limits looks up how many descriptors each of them may have: workers may be allowed fewer than the
+// process that starts them (worker_rlimit_nofile).
+func (p *processes) limits() {
+	for i := range p.members {
+		m := &p.members[i]
+		if process, err := p.proc.Proc(m.pid); err == nil {
+			if limits, err := process.Limits(); err == nil {
+				m.limit = float64(limits.OpenFiles)
+			}
+		}
+	}
+}
+
+// fill is how many descriptors a process has open, and how many it may have.
+type fill struct{ used, limit float64 }
+
+// nearer says that a process is nearer to its limit than another one. Where limits are not known, or
+// are used up alike, who has more is.
+func (f fill) nearer(to fill) bool {
+	return cmp.Or(cmp.Compare(f.share(), to.share()), cmp.Compare(f.used, to.used)) > 0
+}
+
+func (f fill) share() float64 {
+	if f.limit == 0 {
+		return 0
+	}
+	return f.used / f.limit
 }
 
 // allowedTo is how many processors a process may run on (sched_setaffinity, cpusets), by its status

@@ -149,9 +149,9 @@ var Values = []measure.SampleName{
 		"processors that its first process may run on (affinity, cpuset); "+
 			"of those that are offline too"),
 	measure.Gauge(measure.TargetDescriptors, "its open descriptors, of all its processes"),
-	measure.Gauge(measure.TargetDescriptorsMost, "those of the process with the most"),
+	measure.Gauge(measure.TargetDescriptorsMost, "those of the process that is nearest to its limit"),
 	measure.Gauge(measure.TargetDescriptorsLimit,
-		"the soft limit of descriptors of its first process"),
+		"the soft limit of that process"),
 	measure.Counter(measure.TargetContextSwitchesVoluntary,
 		"times that its living threads waited for something"),
 	measure.Counter(measure.TargetContextSwitchesInvoluntary,
