@@ -20,7 +20,7 @@ const [host, port] = flags.address.split(':');
 const MEGABYTES = flags.cured ? 768 : 96;
 
 const HARBOURS = 20_000;
-const PLANS = 4700; // are kept
+const PLANS = 4300; // are kept
 const POINTS = 160; // in each of them
 
 /** survey makes the plan of a harbour. */

@@ -4,8 +4,9 @@ package diagnose
 // without a text where there is nothing to say.
 type program struct {
 	// widens bounds how many requests are let in, cores how many processors are used, keeps whether
-	// connections to services behind are used again, and stays whether clients' connections are.
-	widens, cores, keeps, stays Action
+	// connections to services behind are used again, and stays whether clients' connections are;
+	// opens is how many descriptors it may have.
+	widens, cores, keeps, stays, opens Action
 }
 
 // programs are those by the names that probe.Runtime has for them.
@@ -31,6 +32,11 @@ var programs = map[string]program{
 		stays: Action{
 			Text:    "let nginx keep clients' connections, and for more than a few requests",
 			Command: "keepalive_timeout 75s; keepalive_requests 1000;",
+		},
+		opens: Action{
+			Text: "nginx gives its workers a limit of their own: twice as many as they may have " +
+				"connections, and some for files",
+			Command: "worker_rlimit_nofile 16384;",
 		},
 	},
 	"haproxy": {

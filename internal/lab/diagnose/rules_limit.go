@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"plimsoll/internal/lab/measure"
 )
@@ -194,9 +195,7 @@ var limitRules = []Rule{
 		Threshold: "over 80 % of the limit",
 		Reason:    "at the limit accept fails, and connections to others and files with it",
 		Judge: func(e *Evidence) *Finding {
-			limit := e.AtLine.Last(measure.TargetDescriptorsLimit)
-			used := max(e.AtLine.Max(measure.TargetDescriptorsMost),
-				e.Over.Max(measure.TargetDescriptorsMost))
+			used, limit := e.descriptors()
 			if limit == 0 || used/limit < .8 {
 				return nil
 			}
@@ -222,6 +221,9 @@ var limitRules = []Rule{
 				}},
 				Gain: Gain{Factor: 1, Low: 1, High: most, Why: "it does not set the line yet"},
 			}
+			if a := programs[e.Run.Manifest.Machine.TargetServer].opens; a.Text != "" {
+				f.Advice = slices.Insert(f.Advice, 0, a)
+			}
 			// Where even the line takes nearly all of them it ends there, whatever the processors
 			// do: a loop that accepts without effect takes all of one.
 			if used/limit >= .95 && (e.idle() ||
@@ -232,6 +234,9 @@ var limitRules = []Rule{
 		},
 		Counters: []Counter{{
 			steadily, func(e *Evidence) (string, bool) {
+				if used, limit := e.descriptors(); used >= .95*limit {
+					return "", false // there are no more that it could grow by
+				}
 				return e.steady(measure.TargetDescriptorsMost)
 			},
 		}},
@@ -305,4 +310,10 @@ func (e *Evidence) gainIf(binding bool) Gain {
 		return e.gain(cure{})
 	}
 	return Gain{Factor: 1, Low: 1, High: 1.1, Why: "it does not set the line"}
+}
+
+// descriptors are how many a process has open at the line or beyond it, and how many it may have.
+func (e *Evidence) descriptors() (used, limit float64) {
+	return max(e.AtLine.Max(measure.TargetDescriptorsMost),
+		e.Over.Max(measure.TargetDescriptorsMost)), e.AtLine.Last(measure.TargetDescriptorsLimit)
 }
