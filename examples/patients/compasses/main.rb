@@ -4,7 +4,7 @@
 # After each response Puma keeps the thread on the connection for 0.2 s, in case the client has another request. It was
 # made as a control: its 48 threads are enough for the office, and not for the clients' connections.
 #
-# Cured, Puma closes connections, as it does where requests are not queued.
+# Cured, it has a thread for each connection that its clients keep.
 
 require 'digest'
 require 'etc'
@@ -76,9 +76,9 @@ configuration = Puma::Configuration.new do |c|
   c.app table
   c.bind "tcp://#{host}:#{port}?backlog=1024"
   c.workers Etc.nprocessors
-  c.threads 24, 24
+  threads = cured ? 256 : 24
+  c.threads threads, threads
   c.persistent_timeout 120
-  c.queue_requests !cured
   c.environment 'production'
   c.raise_exception_on_sigterm false
 end
