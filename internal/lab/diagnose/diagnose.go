@@ -59,7 +59,7 @@ func Run(run *record.Run) *Diagnosis {
 func (d *Diagnosis) settle(e *Evidence) {
 	// What a single thread has no time for is done when it wastes less.
 	elsewhere := slices.ContainsFunc(d.Findings, func(f Finding) bool {
-		return f.Rank <= Binding && (f.Rule != "single-threaded" || !e.threadWaitedFor())
+		return f.Rank <= Binding && (f.Rule != "single-threaded" || !e.computesAlone())
 	})
 	for i := range d.Findings {
 		f := &d.Findings[i]
@@ -87,7 +87,7 @@ func (d *Diagnosis) settle(e *Evidence) {
 // from it than from more threads or processes: these would do the same waste.
 func (d *Diagnosis) wasteBeforeThreads(e *Evidence) {
 	i := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Rule == "single-threaded" })
-	if i < 0 || !e.threadWaitedFor() {
+	if i < 0 || !e.computesAlone() {
 		return
 	}
 	threads := worth(&d.Findings[i])

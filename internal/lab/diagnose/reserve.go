@@ -72,6 +72,16 @@ func (e *Evidence) threadWaitedFor() bool {
 	return r != nil && r.Share() >= r.waited()
 }
 
+// computesAlone says that requests wait for a thread that computes, and that no knob of the runtime
+// gives it company, as GOMAXPROCS does.
+func (e *Evidence) computesAlone() bool {
+	switch e.Run.Manifest.Machine.TargetRuntime {
+	case "", measure.RuntimeGo:
+		return false
+	}
+	return e.threadWaitedFor() || e.waitsToCompute()
+}
+
 // reserves are the resources that the samples at the line show.
 func reserves(e *Evidence) (all []Reserve) {
 	m := e.AtLine
