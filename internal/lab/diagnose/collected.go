@@ -47,7 +47,7 @@ var reasons = []reason{
 		Action{
 			Text: "make class loaders, scripts, proxies and mappers once, and keep them; see which " +
 				"classes there are",
-			Command: "jcmd PID VM.classloader_stats; jcmd PID GC.class_stats",
+			Command: "jcmd PID VM.classloader_stats; jcmd PID GC.class_histogram",
 		},
 	},
 	{
@@ -111,6 +111,37 @@ func (e *Evidence) tellReason(f *Finding) {
 // leastKept is how much more memory there has to be in the old generation of a JVM's heap.
 const leastKept = 16 << 20
 
+// oldCollectors are words in the names of HotSpot's collectors that look through the old generation.
+var oldCollectors = []string{"full", "concurrent", "MSC", "MarkSweep", "PSParallelCompact", "CMS"}
+
+// oldCollected says that the old generation has been looked through while it grew, or is half full:
+// until then it keeps garbage too, which grows with the requests in healthy services.
+func (e *Evidence) oldCollected(after float64) bool {
+	var first, last float64
+	for i := range e.Run.Steps {
+		runs, most := 0.0, 0.0
+		m := &Moment{Step: &e.Run.Steps[i]}
+		for name, n := range m.last() {
+			collector, is := strings.CutPrefix(name, measure.TargetCollections)
+			if is && slices.ContainsFunc(oldCollectors, func(word string) bool {
+				return strings.Contains(collector, word)
+			}) {
+				runs += n
+			}
+			if name == measure.TargetOldMost {
+				most = n
+			}
+		}
+		if i == 0 {
+			first = runs
+		}
+		if last = runs; most > 0 && after >= most/2 {
+			return true
+		}
+	}
+	return last > first
+}
+
 // oldGrown is memory that a JVM's collections leave in the old generation, with each request, and
 // never take away: the heap may grow so far before it is looked through as a whole that what the
 // process has of memory says nothing.
@@ -126,7 +157,8 @@ func (e *Evidence) oldGrown() *grown {
 			return nil // garbage that grows old is collected at last
 		}
 	}
-	if explained < straight || each < fewestBytes || after-before < leastKept || after < 1.3*before {
+	if explained < straight || each < fewestBytes || after-before < leastKept || after < 1.3*before ||
+		!e.oldCollected(after) {
 		return nil
 	}
 	return &grown{"memory", measure.TargetOld, before, after, each, size, nil}

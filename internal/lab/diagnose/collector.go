@@ -174,8 +174,8 @@ func (e *Evidence) collectedElsewhere() *Finding {
 	return f
 }
 
-// mayTake is the share of the time that collections may take, and whether the service asks for them
-// itself: none of those is needed.
+// mayTake says whether the service asks for collections itself, none of which is needed, and what
+// share of the time they may take.
 func (e *Evidence) mayTake() (asked bool, share float64) {
 	if why, _ := e.collectedFor(); why != nil && why.cause == bySystemGC {
 		return true, collectorMuch / 2

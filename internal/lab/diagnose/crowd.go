@@ -151,7 +151,8 @@ func (e *Evidence) askers() gauge {
 	return waiting
 }
 
-// answersAwaited is on how many connections an answer is waited for, to all addresses together.
+// answersAwaited is on how many connections an answer is waited for, to all addresses together. Where
+// that is not known of an address, all its connections count.
 func (e *Evidence) answersAwaited() (g gauge) {
 	for i := range e.Run.Steps {
 		s := &e.Run.Steps[i]
@@ -161,9 +162,14 @@ func (e *Evidence) answersAwaited() (g gauge) {
 		for j := range s.Samples {
 			sum, told := 0.0, false
 			for name, n := range s.Samples[j].Values {
-				if strings.HasPrefix(name, measure.OutgoingWaiting) {
-					sum, told = sum+n, true
+				to, is := strings.CutPrefix(name, measure.OutgoingTo)
+				if !is {
+					continue
 				}
+				if waiting, known := s.Samples[j].Values[measure.OutgoingWaiting+to]; known {
+					n, told = waiting, true
+				}
+				sum += n
 			}
 			if told {
 				g.sum, g.most, g.count = g.sum+sum, max(g.most, sum), g.count+1

@@ -21,7 +21,10 @@ type dependency struct {
 // too.
 func behind(name string) (address, process string, is bool) {
 	rest, is := strings.CutPrefix(name, measure.Behind)
-	at := strings.LastIndexByte(rest, '/')
+	at := strings.IndexByte(rest, '/')
+	if strings.HasPrefix(rest, measure.UnixAddress) {
+		at = strings.LastIndexByte(rest, '/')
+	}
 	if !is || at < 0 {
 		return "", "", false
 	}

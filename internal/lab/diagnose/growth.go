@@ -136,6 +136,8 @@ const (
 	// costsMore is by how much more processor time the same load has to take at the end, and
 	// fewestCores how much more that has to be.
 	costsMore, fewestCores = 2, .1
+	// fewFailed is the share of requests from which on those that fail take a part of the time.
+	fewFailed = .03
 )
 
 // costGrown is the finding that the same load takes far more processor time after everything than
@@ -143,7 +145,8 @@ const (
 // away, a list or a table that each request makes longer and goes through. Programs that compile
 // as they run become faster, and not slower.
 func (e *Evidence) costGrown() *Finding {
-	if e.Before == nil || e.After == nil || e.Before.Goodput() == 0 || !e.grewAllAlong() {
+	if e.Before == nil || e.After == nil || e.Before.Goodput() == 0 ||
+		e.After.Failed() > fewFailed || !e.grewAllAlong() {
 		return nil
 	}
 	before, after := e.Before.PerSecond(measure.TargetCPU), e.After.settled(measure.TargetCPU)
@@ -210,13 +213,15 @@ func (e *Evidence) grewAllAlong() bool {
 	for i := range e.Run.Steps {
 		m := &Moment{Step: &e.Run.Steps[i], near: e.Run.Manifest.Machine.TargetLocal}
 		ended := float64(m.Step.Totals.Ended.Total())
-		if cost := m.PerRequest(measure.TargetCPU); cost > 0 {
+		refused := m.Step.Plan.Phase == measure.PhaseOverload || m.Failed() > fewFailed
+		if cost := m.PerRequest(measure.TargetCPU); cost > 0 && !refused {
 			served, costs = append(served, sum+ended/2), append(costs, cost)
 		}
 		sum += ended
 	}
 	slope, explained := fitted(served, costs)
-	return len(served) >= fewestSteps && slope > 0 && explained >= mostlyExplained
+	// One step less than elsewhere, as the overload is left out.
+	return len(served) >= fewestSteps-1 && slope > 0 && explained >= mostlyExplained
 }
 
 // mostlyExplained is which part of the variance of what a request costs the number of those that

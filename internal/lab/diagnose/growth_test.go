@@ -98,11 +98,13 @@ func TestMemoryThatComesAndGoesIsJudgedByWhereItIsOnItsWay(t *testing.T) {
 }
 
 func TestMemoryThatCollectionsLeaveInTheOldGenerationIsALeakOfAJVM(t *testing.T) {
+	most := "268435456"
 	lines := func(old ...string) (all []string) {
 		for i, stage := range []string{"before", "half", "at-line", "over", "after"} {
 			all = append(all, stage+" target.gc.old_bytes = "+old[i])
 		}
 		return append(all, "all target.memory.rss_bytes = 700000000",
+			"all target.gc.old_most_bytes = "+most,
 			"all host.memory.available_bytes = 16000000000")
 	}
 	f := runsOn(t, measure.RuntimeJVM, lines("20000000 to 30000000", "30000000 to 50000000",
@@ -115,6 +117,12 @@ func TestMemoryThatCollectionsLeaveInTheOldGenerationIsALeakOfAJVM(t *testing.T)
 		"50000000 to 90000000", "90000000 to 146000000", "25000000")...)
 	if d.found("leak") != nil {
 		t.Errorf("garbage that grew old and was collected: found %v", names(d))
+	}
+	most = "4000000000"
+	d = runsOn(t, measure.RuntimeJVM, lines("20000000 to 30000000", "30000000 to 50000000",
+		"50000000 to 90000000", "90000000 to 146000000", "146000000 to 150000000")...)
+	if d.found("leak") != nil {
+		t.Errorf("an old generation that nobody has looked through yet: found %v", names(d))
 	}
 }
 

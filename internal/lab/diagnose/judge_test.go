@@ -352,7 +352,8 @@ func TestOnlyASurveyWithAStepCanBeDiagnosed(t *testing.T) {
 }
 
 func TestAGainEndsWhereTheBusiestThreadHasNothingLeft(t *testing.T) {
-	lines := append(idleService, "all target.threads.hottest_share = 0.5")
+	lines := append(idleService, "all target.threads.hottest_share = 0.5",
+		"half target.threads.hottest_share = 0.25")
 	for runtime, bound := range map[string]bool{measure.RuntimeNode: true, measure.RuntimeGo: false} {
 		run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines)...).open(t)
 		run.Manifest.Machine.TargetRuntime = runtime
@@ -365,11 +366,29 @@ func TestAGainEndsWhereTheBusiestThreadHasNothingLeft(t *testing.T) {
 
 func TestTimeIsSavedWhereRequestsWaitForOneThread(t *testing.T) {
 	for share, gains := range map[string]bool{"0.65": true, "0.2": false} {
-		lines := append(idleService, "all target.threads.hottest_share = "+share)
+		lines := append(idleService, "all target.threads.hottest_share = "+share,
+			"half target.threads.hottest_share = 0.1")
 		run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines)...).open(t)
 		run.Manifest.Machine.TargetRuntime = measure.RuntimeNode
 		if g := newEvidence(run).processorGain(cure{saves: .7}, false); (g.Factor > 1) != gains {
 			t.Errorf("a thread that is busy %s of the time: %+v", share, g)
 		}
+	}
+}
+
+func TestDescriptorsAreComparedWithTheLimitOfTheirProcess(t *testing.T) {
+	d := diagnosed(t, append(idleService, "all target.descriptors_most = 15",
+		"all target.descriptors_limit = 1024", "over target.descriptors_most = 5000",
+		"over target.descriptors_limit = 16384")...)
+	if d.found("descriptors-near-limit") != nil {
+		t.Errorf("a worker's descriptors with its master's limit: found %v", names(d))
+	}
+}
+
+func TestWhereItIsNotKnownWhetherAnAnswerIsWaitedForAllConnectionsMayBe(t *testing.T) {
+	lines := append(strings.Split(base, "\n"), "all target.outgoing.to.127.0.0.1:6379 = 1",
+		"all target.outgoing.waiting.127.0.0.1:6379 = 0", "all target.outgoing.to.unix:/run/db = 20")
+	if g := newEvidence(newFixture(t, lines...).open(t)).askers(); g.most < 20 {
+		t.Errorf("%v may wait for an answer", g.most)
 	}
 }

@@ -6,7 +6,8 @@ import "plimsoll/internal/lab/measure"
 func (e *Evidence) stopsForLeavers() []Action {
 	a, known := runtimesLeave[e.Run.Manifest.Machine.TargetRuntime]
 	if !known {
-		a = runtimesLeave[measure.RuntimeGo]
+		a = Action{Text: "end what a request waits for when its client has left, look for that between " +
+			"pieces of work, and give each wait a timeout that is shorter than the clients'"}
 	}
 	return []Action{a}
 }

@@ -56,3 +56,19 @@ func TestWhoMakesTheGarbageStandsBeforeItsCollection(t *testing.T) {
 		t.Errorf("with little room for the heap: found %v", names(d))
 	}
 }
+
+// A profile keeps the last two parts of a file's path.
+func TestFilesOfLibrariesHaveNoMorePartsThanProfilesKeep(t *testing.T) {
+	var all []string
+	for _, c := range classes {
+		all = append(all, c.files...)
+	}
+	for _, w := range wastes {
+		all = append(all, w.files...)
+	}
+	for _, name := range all {
+		if strings.Count(strings.TrimSuffix(name, "/"), "/") > 1 {
+			t.Errorf("%s is found in no profile", name)
+		}
+	}
+}

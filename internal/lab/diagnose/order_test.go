@@ -59,6 +59,7 @@ func TestWhatASingleThreadWastesStandsBeforeTheThread(t *testing.T) {
 			"over service 60ms", "all host.cpu.busy_seconds += 1.02",
 			"half target.cpu.seconds += .5", "at-line target.cpu.seconds += .96",
 			"over target.cpu.seconds += .99", "all target.threads.hottest_share = 0.93",
+			"half target.threads.hottest_share = 0.5",
 			"at-line profile cpu nanoseconds "+json+
 				" x < encoding/json.Marshal < main.handle < net/http.(*conn).serve",
 			"at-line profile cpu nanoseconds 2000000000 main.handle < net/http.(*conn).serve",

@@ -51,16 +51,18 @@ func (e *Evidence) busiest() (most *Reserve) {
 	return most
 }
 
+// ofTheThread is the part of the target's processor time that its busiest thread uses at least where that
+// thread is an event loop, and not one of those of a pool.
+const ofTheThread = .6
+
 // busiestThread is the processor that the target's busiest thread has at most: what an event loop,
-// or an interpreter's lock, leaves it. Nil where that is not known, and for Go, whose runtime moves
-// work from one thread to another.
+// or an interpreter's lock, leaves it. Nil where that is not known, for threads that share the work
+// or are as busy without it, and for Go, whose runtime moves work from one thread to another.
 func (e *Evidence) busiestThread() *Reserve {
 	used := e.AtLine.Median(measure.TargetThreadsHottest)
-	switch e.Run.Manifest.Machine.TargetRuntime {
-	case "", measure.RuntimeGo:
-		return nil
-	}
-	if used == 0 {
+	if e.movesWork() || used == 0 || used < ofTheThread*e.AtLine.PerSecond(measure.TargetCPU) ||
+		e.Half.Has(measure.TargetThreadsHottest) &&
+			used < 1.2*e.Half.Median(measure.TargetThreadsHottest) {
 		return nil
 	}
 	return &Reserve{What: "the processor of its busiest thread", Used: min(used, 1), Capacity: 1}
@@ -75,11 +77,13 @@ func (e *Evidence) threadWaitedFor() bool {
 // computesAlone says that requests wait for a thread that computes, and that no knob of the runtime
 // gives it company, as GOMAXPROCS does.
 func (e *Evidence) computesAlone() bool {
-	switch e.Run.Manifest.Machine.TargetRuntime {
-	case "", measure.RuntimeGo:
-		return false
-	}
-	return e.threadWaitedFor() || e.waitsToCompute()
+	return !e.movesWork() && (e.threadWaitedFor() || e.waitsToCompute())
+}
+
+// movesWork says that the target's runtime moves work from one thread to another, or is not known.
+func (e *Evidence) movesWork() bool {
+	r := e.Run.Manifest.Machine.TargetRuntime
+	return r == "" || r == measure.RuntimeGo
 }
 
 // reserves are the resources that the samples at the line show.

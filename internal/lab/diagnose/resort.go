@@ -67,8 +67,8 @@ func (e *Evidence) keptFor(p *places) *Finding {
 // stand elsewhere.
 func (e *Evidence) mostlyKept() bool {
 	s := e.keepers()
-	return s != nil && e.crowd() == nil &&
-		max(s.atLine, s.over)-s.half >= moreInside*e.Over.Inside()
+	return s != nil && e.Over != nil && e.crowd() == nil &&
+		max(s.atLine, s.over)-s.half >= moreInside*max(e.Over.inFlight(), e.Over.Inside())
 }
 
 // room says that requests do not wait for processors.

@@ -314,13 +314,18 @@ func judgeGrowth(e *Evidence) *Finding {
 // once requests a second, and carries as many as its processors do at what a request cost it when
 // it was young. That was at about such a rate, in the survey's first steps.
 func (e *Evidence) gainOfYouth(once float64) Gain {
-	young := math.Inf(1)
+	var first []float64
 	for i := range e.Run.Steps {
 		m := &Moment{Step: &e.Run.Steps[i], near: true}
-		if cost := m.PerRequest(measure.TargetCPU); cost > 0 {
-			young = min(young, cost)
+		if cost := m.PerRequest(measure.TargetCPU); cost > 0 && len(first) < 3 {
+			first = append(first, cost)
 		}
 	}
+	if len(first) == 0 {
+		first = []float64{math.Inf(1)}
+	}
+	slices.Sort(first)
+	young := first[len(first)/2]
 	g := Gain{
 		Factor: min(once/max(e.Line, 1e-9), most),
 		Low:    1,

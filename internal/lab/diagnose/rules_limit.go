@@ -226,8 +226,8 @@ var limitRules = []Rule{
 			}
 			// Where even the line takes nearly all of them it ends there, whatever the processors
 			// do: a loop that accepts without effect takes all of one.
-			if used/limit >= .95 && (e.idle() ||
-				e.AtLine.Max(measure.TargetDescriptorsMost) >= .95*limit && e.Over.Failed() > .01) {
+			there, most := e.AtLine.descriptors()
+			if used/limit >= .95 && (e.idle() || there >= .95*most && e.Over.Failed() > .01) {
 				f.Rank, f.Confidence, f.Gain = Binding, .95, e.gain(cure{})
 			}
 			return f
@@ -314,6 +314,25 @@ func (e *Evidence) gainIf(binding bool) Gain {
 
 // descriptors are how many a process has open at the line or beyond it, and how many it may have.
 func (e *Evidence) descriptors() (used, limit float64) {
-	return max(e.AtLine.Max(measure.TargetDescriptorsMost),
-		e.Over.Max(measure.TargetDescriptorsMost)), e.AtLine.Last(measure.TargetDescriptorsLimit)
+	used, limit = e.AtLine.descriptors()
+	if u, l := e.Over.descriptors(); u*limit > used*l || limit == 0 {
+		return u, l
+	}
+	return used, limit
+}
+
+// descriptors are those of the process that was nearest to its limit, when it was: each sample may
+// be of another process, with another limit.
+func (m *Moment) descriptors() (used, limit float64) {
+	if m == nil {
+		return 0, 0
+	}
+	for i := range m.Step.Samples {
+		s := &m.Step.Samples[i]
+		u, l := s.Values[measure.TargetDescriptorsMost], s.Values[measure.TargetDescriptorsLimit]
+		if m.Step.Judged(s.At) && l > 0 && (limit == 0 || u*limit > used*l) {
+			used, limit = u, l
+		}
+	}
+	return used, limit
 }

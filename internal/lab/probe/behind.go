@@ -154,7 +154,7 @@ func (b *behind) follow(to string, find func() (int, string, error)) {
 	}
 	all.except = b.of.pid // a service may have started its own proxy
 	b.known = append(b.known, &served{
-		name:      to + "/" + name,
+		name:      to + "/" + strings.ReplaceAll(printable(name), "/", "_"),
 		processes: all,
 		titled:    name == "postgres",
 		doing:     make(map[string]bool),

@@ -230,16 +230,17 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 		case established:
 			open++
 			to[s.to()]++
-			if s.waits {
-				waiting[s.to()]++
+			if s.told {
+				waiting[s.to()] += count(s.waits)
 			}
 		case closeWait:
 			closeWaits++
 		}
 		switch {
+		case s.datagram:
 		case s.path == "" && len(c.destinations) < maxDestinations:
 			c.destinations[s.remote] = true
-		case s.path != "" && len(c.paths) < maxPaths:
+		case s.path != "" && len(c.paths) < maxPaths && t.paths[s.path] != 0:
 			c.paths[s.path] = t.paths[s.path]
 		}
 	}
@@ -255,11 +256,18 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	into[measure.TargetOutgoingTimeWait], into[measure.TargetOutgoingTimeWaitThere] = here, there
 	for _, at := range busiest(to) {
 		into[measure.OutgoingTo+at] = float64(to[at])
-		if t.told && !strings.HasPrefix(at, measure.UnixAddress) {
-			into[measure.OutgoingWaiting+at] = float64(waiting[at])
+		if n, told := waiting[at]; told {
+			into[measure.OutgoingWaiting+at] = float64(n)
 		}
 	}
 	return err
+}
+
+func count(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
 }
 
 // mostTold bounds the addresses whose connections are told one by one.
@@ -335,7 +343,6 @@ type tally struct {
 	// where they were accepted here.
 	towards, from map[netip.AddrPort]int
 	candidates    []candidate
-	told          bool              // it is known of them whether they wait for an answer
 	paths         map[string]uint64 // Unix sockets that somebody listens on
 }
 
@@ -370,7 +377,9 @@ type candidate struct {
 	state  int
 	remote netip.AddrPort
 	path   string // of a Unix socket, in the place of remote
-	waits  bool
+	// datagram says that it is a UDP socket, told that it is known whether an answer is waited for,
+	// and waits that one is.
+	datagram, told, waits bool
 }
 
 // to is the address of the other end.
@@ -473,9 +482,8 @@ func (t *tally) outgoing(s socket) {
 		t.towards[s.remote]++
 	} else if s.inode != 0 && len(t.candidates) < maxCandidates {
 		t.candidates = append(t.candidates, candidate{
-			inode: s.inode, state: s.state, remote: s.remote, waits: s.waits,
+			inode: s.inode, state: s.state, remote: s.remote, told: s.told, waits: s.waits,
 		})
-		t.told = t.told || s.told
 	}
 }
 

@@ -94,6 +94,7 @@ func (c *collections) add(pid int, data []byte, into map[string]float64) error {
 	if cause == "" || cause == noCause {
 		cause = p.texts[lastCause]
 	}
+	cause = printable(cause)
 	_, told := c.causes[cause]
 	if seen && runs > before && cause != "" && cause != noCause &&
 		(told || len(c.causes) < maxCauses) {
@@ -217,7 +218,10 @@ func ownNumber(status []byte, otherwise string) int {
 
 const (
 	aCollector = "sun.gc.collector."
-	// oldSpace begins the names of the old generation's figures: all but ZGC have one.
+	// oldName is what the second generation is called, and oldSpace begins the names of its figures.
+	// Only where it is "old", as with the serial, the parallel collector and G1, is what it uses what
+	// collections have left: Shenandoah counts its whole heap there.
+	oldName  = "sun.gc.generation.1.name"
 	oldSpace = "sun.gc.generation.1.space.0."
 	// Of the two one says what the collection that is under way is for, and the other what the last
 	// one was for: there is always one of them, and the other is noCause.
@@ -228,7 +232,8 @@ const (
 func wantedFigure(name string) bool {
 	return strings.HasPrefix(name, aCollector) || name == "sun.os.hrt.frequency" ||
 		name == "sun.rt.safepoints" || name == "sun.rt.safepointTime" ||
-		name == lastCause || name == nowCause || name == oldSpace+"used" || name == oldSpace+"maxCapacity"
+		name == lastCause || name == nowCause || name == oldName ||
+		name == oldSpace+"used" || name == oldSpace+"maxCapacity"
 }
 
 // sample adds a JVM's figures to a sample, and says how many collections there have been.
@@ -256,7 +261,8 @@ func (p *perfData) sample(into map[string]float64) (all float64, err error) {
 		into[measure.TargetSafepointTime] += float64(time) / ticks
 	}
 	old, most := p.numbers[oldSpace+"used"], p.numbers[oldSpace+"maxCapacity"]
-	if old >= 0 && most > 0 {
+	if p.texts[oldName] == "old" && !strings.HasPrefix(p.texts[aCollector+"0.name"], "ZGC") &&
+		old >= 0 && most > 0 {
 		into[measure.TargetOld] += float64(old)
 		into[measure.TargetOldMost] += float64(most)
 	}

@@ -201,8 +201,10 @@ func TestCollectionsAreCountedByTheirCause(t *testing.T) {
 			"sun.gc.collector.0.time":                 0,
 			"sun.gc.generation.1.space.0.used":        5_000_000,
 			"sun.gc.generation.1.space.0.maxCapacity": 90_000_000,
-		}, map[string]string{"sun.gc.collector.0.name": "Copy", "sun.gc.cause": cause,
-			"sun.gc.lastCause": last})
+		}, map[string]string{
+			"sun.gc.collector.0.name": "Copy", "sun.gc.generation.1.name": "old",
+			"sun.gc.cause": cause, "sun.gc.lastCause": last,
+		})
 	}
 	file := aJVM(f, now(7, "No GC", "Allocation Failure"))
 	s := New(Options{PID: 100, Root: f.root, Sys: f.sys})

@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"plimsoll/internal/lab/measure"
@@ -16,6 +18,9 @@ type localSocket struct {
 const (
 	// maxPaths bounds the Unix sockets that the target has been seen to be connected to.
 	maxPaths = 256
+	// maxLocal bounds the Unix sockets of the machine that are looked at: any of its users may have
+	// made them.
+	maxLocal = 16384
 	// maxSocketPath is how long the path of a Unix socket may be.
 	maxSocketPath = 108
 )
@@ -23,8 +28,9 @@ const (
 // notAsked are Unix sockets on which nothing is waited for: they take logs, or are the system's own.
 var notAsked = []string{"/run/systemd/journal/", "/dev/log", "/run/dbus/", "/var/run/dbus/"}
 
-// notAnswered are UDP ports to which something is sent without an answer: syslog and StatsD.
-var notAnswered = map[uint16]bool{514: true, 8125: true}
+// nameServer is the UDP port of those that answer. Most others take what is sent without a word:
+// logs, figures and traces.
+const nameServer = 53
 
 // readable is the name of a Unix socket.
 func readable(name []byte) string {
@@ -41,21 +47,24 @@ func readable(name []byte) string {
 	}, text)
 }
 
-// datagram counts a UDP socket that has one other end, as that of who asks a name server.
+// datagram counts a UDP socket that has a name server as its other end.
 func (t *tally) datagram(s socket) {
 	s.remote = plain(s.remote)
-	if s.state == established && s.inode != 0 && !notAnswered[s.remote.Port()] &&
+	if s.state == established && s.inode != 0 && s.remote.Port() == nameServer &&
 		len(t.candidates) < maxCandidates {
-		t.candidates = append(t.candidates, candidate{inode: s.inode, state: s.state, remote: s.remote})
+		t.candidates = append(t.candidates, candidate{
+			inode: s.inode, state: s.state, remote: s.remote, datagram: true,
+		})
 	}
 }
 
 // joinLocal counts the Unix sockets that are connected to one with a name, and takes down who
-// listens there.
+// listens there: the one that was made last, where an old one is still there.
 func (t *tally) joinLocal(all map[uint64]localSocket) {
-	for _, s := range all {
+	for _, inode := range slices.Sorted(maps.Keys(all)) {
+		s := all[inode]
 		switch to := all[s.peer].name; {
-		case s.state == listening && s.name != "" && len(t.paths) < maxSockets:
+		case s.state == listening && s.name != "":
 			t.paths[measure.UnixAddress+s.name] = s.inode
 		case s.state != established || s.name != "" || to == "" || len(t.candidates) >= maxCandidates:
 		case !begins(to, notAsked):
@@ -82,7 +91,12 @@ func (c *census) takeOthers(t *tally) {
 		t.candidates = t.candidates[:counted]
 	}
 	all := make(map[uint64]localSocket)
-	if c.dumpLocal(func(s localSocket) { all[s.inode] = s }) == nil {
+	err := c.dumpLocal(func(s localSocket) {
+		if len(all) < maxLocal {
+			all[s.inode] = s
+		}
+	})
+	if err == nil {
 		t.joinLocal(all)
 	}
 }

@@ -234,16 +234,22 @@ func orRest[V any](all map[string]V, key string, most int) string {
 // called is a thread's name without what only counts it, and without what could be mistaken for
 // what stands behind it in a sample's name.
 func called(name string) string {
-	name = strings.Map(func(r rune) rune {
-		if r < ' ' || r == ';' || r > '~' {
-			return '_'
-		}
-		return r
-	}, name)
+	name = printable(name)
 	if short := strings.TrimRight(strings.TrimRight(name, "0123456789"), " #-_:/"); short != "" {
 		return short
 	}
 	return name
+}
+
+// printable is a text of another program without what a terminal, or the names of samples, would
+// take for something else.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == ';' || r > '~' {
+			return '_'
+		}
+		return r
+	}, text)
 }
 
 // state counts what a thread does now.

@@ -158,13 +158,13 @@ var Values = []measure.SampleName{
 		"times that its living threads were made to give up the processor"),
 	measure.Gauge(measure.TargetOutgoingEstablished,
 		"connections that it has opened to others and are open on both sides; over Unix sockets "+
-			"and UDP too"),
+			"and to name servers by UDP too"),
 	measure.Gauge(measure.OutgoingTo+"<address>",
 		"those of them that go to one address and port, or to one Unix socket: the eight "+
 			"addresses with the most"),
 	measure.Gauge(measure.OutgoingWaiting+"<address>",
 		"those of these on which something was sent after the last that came: the target waits "+
-			"for an answer; to some milliseconds, by INET_DIAG alone"),
+			"for an answer; to some milliseconds, by INET_DIAG alone, and of TCP alone"),
 	measure.Counter(measure.Behind+"<address>/<process>",
 		"processor time of a service that the target has connections to, on the same machine, "+
 			"with all that descends from it: four at most"),
