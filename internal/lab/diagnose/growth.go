@@ -60,12 +60,25 @@ func fitted(x, y []float64) (slope, explained float64) {
 func (e *Evidence) byRequests(
 	name string, from int, less func(m *Moment) float64,
 ) (served, values []float64) {
+	return e.beside(func(m *Moment) (value float64, is bool) {
+		if m.Step.Plan.Number < from || !m.Has(name) {
+			return 0, false
+		}
+		return m.Mean(name) - less(m), true
+	})
+}
+
+// beside is what of says in each step in which it says something, beside how many requests had been
+// served by the middle of the step.
+func (e *Evidence) beside(
+	of func(m *Moment) (value float64, is bool),
+) (served, values []float64) {
 	sum := 0.0
 	for i := range e.Run.Steps {
 		m := &Moment{Step: &e.Run.Steps[i], near: true}
 		ended := float64(m.Step.Totals.Ended.Total())
-		if m.Step.Plan.Number >= from && m.Has(name) {
-			served, values = append(served, sum+ended/2), append(values, m.Mean(name)-less(m))
+		if value, is := of(m); is {
+			served, values = append(served, sum+ended/2), append(values, value)
 		}
 		sum += ended
 	}
@@ -208,17 +221,11 @@ func (m *Moment) settled(name string) float64 {
 
 // grewAllAlong says that what a request costs rose from step to step, by how many had been served.
 func (e *Evidence) grewAllAlong() bool {
-	var served, costs []float64
-	sum := 0.0
-	for i := range e.Run.Steps {
-		m := &Moment{Step: &e.Run.Steps[i], near: e.Run.Manifest.Machine.TargetLocal}
-		ended := float64(m.Step.Totals.Ended.Total())
+	served, costs := e.beside(func(m *Moment) (cost float64, is bool) {
 		refused := m.Step.Plan.Phase == measure.PhaseOverload || m.Failed() > fewFailed
-		if cost := m.PerRequest(measure.TargetCPU); cost > 0 && !refused {
-			served, costs = append(served, sum+ended/2), append(costs, cost)
-		}
-		sum += ended
-	}
+		cost = m.PerRequest(measure.TargetCPU)
+		return cost, cost > 0 && !refused
+	})
 	slope, explained := fitted(served, costs)
 	// One step less than elsewhere, as the overload is left out.
 	return len(served) >= fewestSteps-1 && slope > 0 && explained >= mostlyExplained

@@ -51,8 +51,8 @@ func (e *Evidence) busiest() (most *Reserve) {
 	return most
 }
 
-// ofTheThread is the part of the target's processor time that its busiest thread uses at least where that
-// thread is an event loop, and not one of those of a pool.
+// ofTheThread is the part of the target's processor time that its busiest thread uses at least where
+// that thread is an event loop, and not one of those of a pool.
 const ofTheThread = .6
 
 // busiestThread is the processor that the target's busiest thread has at most: what an event loop,
@@ -222,10 +222,11 @@ type cure struct {
 	allowed float64
 }
 
-// gain is what the line is multiplied by when a cure is taken, and what else limited requests is
-// gone: the next bottleneck is then the processor that is saturated first.
-func (e *Evidence) gain(c cure) Gain {
-	factor, next := math.Inf(1), ""
+// headroom is how many times as much can be done with the processors that there are when a cure is
+// taken, at what a request costs then, and which is saturated first; infinite where no use of them
+// is known.
+func (e *Evidence) headroom(c cure) (factor float64, next string) {
+	factor = math.Inf(1)
 	saved := 0.0
 	if t := e.reserve(targetProcessor); t != nil {
 		saved = c.saves * t.Used
@@ -253,6 +254,13 @@ func (e *Evidence) gain(c cure) Gain {
 			factor, next = f, r.What
 		}
 	}
+	return factor, next
+}
+
+// gain is what the line is multiplied by when a cure is taken, and what else limited requests is
+// gone: the next bottleneck is then the processor that is saturated first.
+func (e *Evidence) gain(c cure) Gain {
+	factor, next := e.headroom(c)
 	if math.IsInf(factor, 1) {
 		return Gain{
 			Factor: 1,

@@ -3,7 +3,6 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 
 	"plimsoll/internal/lab/measure"
@@ -314,30 +313,28 @@ func judgeGrowth(e *Evidence) *Finding {
 // once requests a second, and carries as many as its processors do at what a request cost it when
 // it was young. That was at about such a rate, in the survey's first steps.
 func (e *Evidence) gainOfYouth(once float64) Gain {
-	var first []float64
-	for i := range e.Run.Steps {
-		m := &Moment{Step: &e.Run.Steps[i], near: true}
-		if cost := m.PerRequest(measure.TargetCPU); cost > 0 && len(first) < 3 {
-			first = append(first, cost)
-		}
-	}
-	if len(first) == 0 {
-		first = []float64{math.Inf(1)}
-	}
-	slices.Sort(first)
-	young := first[len(first)/2]
 	g := Gain{
 		Factor: min(once/max(e.Line, 1e-9), most),
 		Low:    1,
 		High:   most,
 		Why:    "the service has carried as much, before so much was kept",
 	}
+	_, costs := e.beside(func(m *Moment) (cost float64, is bool) {
+		cost = m.PerRequest(measure.TargetCPU)
+		return cost, cost > 0
+	})
 	now := e.AtLine.PerRequest(measure.TargetCPU)
-	if !(young < now) || len(e.Reserves) == 0 {
+	if len(costs) == 0 || len(e.Reserves) == 0 {
 		return g
 	}
-	if f := math.Pow(e.gain(cure{saves: 1 - young/now}).Factor, 1-cheaper); f > g.Factor {
-		g.Factor = f
+	first := slices.Sorted(slices.Values(costs[:min(len(costs), 3)]))
+	young := first[len(first)/2]
+	if young >= now {
+		return g
+	}
+	// As there were about as many requests then, the rate makes them no cheaper.
+	if f, _ := e.headroom(cure{saves: 1 - young/now}); min(f, most) > g.Factor {
+		g.Factor = min(f, most)
 		g.Why = "a request cost " + span(young) + " of a processor before so much was kept, and " +
 			span(now) + " at the line"
 	}

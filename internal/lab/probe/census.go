@@ -38,7 +38,7 @@ const (
 )
 
 // census counts the sockets of the target's network namespace by what they are to the target, and
-// reads the namespace's settings. It costs 0.6 ms of a processor where there are none, and 1.5 µs
+// reads the namespace's settings. It costs 2 ms of a processor where there are none, and 1.5 µs
 // for each (BenchmarkCensus); and 1 to 2 µs for each of the target's descriptors where it has
 // opened connections since.
 type census struct {
