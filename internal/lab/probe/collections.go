@@ -94,7 +94,6 @@ func (c *collections) add(pid int, data []byte, into map[string]float64) error {
 	if cause == "" || cause == noCause {
 		cause = p.texts[lastCause]
 	}
-	cause = printable(cause)
 	_, told := c.causes[cause]
 	if seen && runs > before && cause != "" && cause != noCause &&
 		(told || len(c.causes) < maxCauses) {

@@ -232,6 +232,15 @@ func TestCollectionsAreCountedByTheirCause(t *testing.T) {
 	}
 }
 
+func TestWhatACollectorIsCalledIsPrintable(t *testing.T) {
+	p, err := parsePerfData(figures(binary.LittleEndian, map[string]int64{
+		"sun.os.hrt.frequency": 1,
+	}, map[string]string{"sun.gc.collector.0.name": "Copy\x1b[31m;\n"}), wantedFigure)
+	if got := p.texts["sun.gc.collector.0.name"]; err != nil || got != "Copy_[31m__" {
+		t.Errorf("a collector is called %q, %v", got, err)
+	}
+}
+
 func BenchmarkCollections(b *testing.B) {
 	numbers := map[string]int64{"sun.os.hrt.frequency": 1e9}
 	for i := range 300 { // a JVM has about 250

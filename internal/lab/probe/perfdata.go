@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"strings"
 )
 
 // perfData is what HotSpot keeps of its figures in a file that each JVM has, by their names: those
@@ -75,7 +74,8 @@ func (p *perfData) add(entry []byte, order binary.ByteOrder, wanted func(name st
 	}
 }
 
-// textAt is what stands in an entry up to a zero byte.
+// textAt is what stands in an entry up to a zero byte, made printable: it becomes part of samples'
+// names.
 func textAt(entry []byte, from, most int64) (string, bool) {
 	if from < perfEntry || from >= int64(len(entry)) {
 		return "", false
@@ -85,5 +85,5 @@ func textAt(entry []byte, from, most int64) (string, bool) {
 	if end < 0 {
 		return "", false
 	}
-	return strings.ToValidUTF8(string(text[:end]), "?"), true
+	return printable(string(text[:end])), true
 }
