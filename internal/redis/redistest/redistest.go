@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -140,6 +141,19 @@ func (s *Server) begin() {
 func (s *Server) Kill() {
 	s.process.Process.Kill()
 	<-s.ended
+}
+
+// Pause stops the process where it is until Resume: it has connections, and neither reads nor answers.
+func (s *Server) Pause() { s.signal(syscall.SIGSTOP) }
+
+// Resume lets the process go on after Pause.
+func (s *Server) Resume() { s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(what syscall.Signal) {
+	s.t.Helper()
+	if err := s.process.Process.Signal(what); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // Do sends a command on a connection of its own and gives its answer, of a bulk the content.

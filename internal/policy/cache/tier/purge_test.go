@@ -27,10 +27,10 @@ func (h *heard) all() (purges []string, forgotten int) {
 	return append([]string(nil), h.purges...), h.forgotten
 }
 
-func newTier(t *testing.T, address string) (*Tier, *heard) {
+func newTier(t *testing.T, address string, changes ...func(*Options)) (*Tier, *heard) {
 	t.Helper()
 	h, began := &heard{}, time.Now()
-	made, err := New(Options{
+	o := Options{
 		Redis: redis.Options{Name: "test", Addresses: []string{address}, Timeout: 10 * time.Second,
 			Prefix: "t:",
 			Now:    func() int64 { return int64(time.Since(began)) + 1 }},
@@ -47,7 +47,11 @@ func newTier(t *testing.T, address string) (*Tier, *heard) {
 			defer h.mu.Unlock()
 			h.forgotten++
 		},
-	})
+	}
+	for _, change := range changes {
+		change(&o)
+	}
+	made, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

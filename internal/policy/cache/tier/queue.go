@@ -126,7 +126,9 @@ func (t *Tier) write() {
 	}
 }
 
-// writeOne writes a response and counts what became of it. The buffer is given back.
+// writeOne writes a response and counts what became of it. The buffer is given back, and may be used
+// again, unless no answer came: the connection's goroutine may read it then for as long as it has a
+// command to send that nobody waits for any more.
 func (t *Tier) writeOne(buffer []byte, r *Response) []byte {
 	e, now := r.Entry, t.now()
 	keep := e.Meta.Keep(now.Mono, r.More) / int64(time.Millisecond)
@@ -170,6 +172,7 @@ func (t *Tier) writeOne(buffer []byte, r *Response) []byte {
 		t.stats.refused.Add(1)
 	case err != nil:
 		t.stats.writeFailed.Add(1)
+		return nil
 	default:
 		t.stats.written.Add(1)
 	}

@@ -1,0 +1,73 @@
+package tier
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"plimsoll/internal/cache/store"
+	"plimsoll/internal/redis/redistest"
+)
+
+// kept is an entry whose body has so many times the same byte.
+func kept(t *testing.T, key string, b byte, length int) *store.Entry {
+	t.Helper()
+	s, err := store.New(store.Options{Bytes: int64(8*length) + store.MinBytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	meta, block := stored(t, length, "Cache-Control", "max-age=600")
+	f, _ := s.Begin([]byte(key), []byte(key))
+	err = f.Head(&store.Head{Key: []byte(key), URI: []byte(key), Block: block, Meta: meta})
+	if err == nil {
+		_, err = f.Append(bytes.Repeat([]byte{b}, length))
+	}
+	if err == nil {
+		err = f.Finish()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Peek([]byte(key))
+}
+
+// A Redis that takes a part of a value and then stands still has the connection's goroutine wait in
+// the middle of it, for a second after the call has timed out. The race detector sees what is written
+// over there, even where Redis never gets it.
+func TestWhatIsStillBeingSentIsNotWrittenOver(t *testing.T) {
+	const long = 8 << 20 // more than the sockets' buffers take
+	server := redistest.Start(t)
+	tier, _ := newTier(t, server.Address(), func(o *Options) {
+		o.MaxObject, o.Redis.Timeout = long, time.Second
+	})
+	first, short := kept(t, "first", 'a', long), kept(t, "short", 'a', 1)
+	for range 64 { // rueidis has four connections, made when one is drawn that is not there
+		tier.writeOne(nil, &Response{Entry: short})
+	}
+	server.Pause()
+	buffer := tier.writeOne(nil, &Response{Entry: first})
+	if tier.stats.written.Load() != 64 || tier.stats.writeFailed.Load() != 1 {
+		t.Fatal("a Redis that stands still has taken the whole value: it must be longer")
+	}
+	again := buffer[:cap(buffer)]
+	for i := range again {
+		again[i] = 'b'
+	}
+	server.Resume()
+	var value string
+	redistest.Eventually(t, "Redis to have the value, or its connection to be given up", func() bool {
+		clients, err := server.Do("CLIENT", "LIST")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if value, err = server.Do("GET", tier.name("", first.Key())); err != nil {
+			t.Fatal(err)
+		}
+		return len(value) >= long || !strings.Contains(clients, "name=plimsoll")
+	})
+	if strings.Contains(value, strings.Repeat("b", 100)) {
+		t.Error("Redis has a value of two responses")
+	}
+}
