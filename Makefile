@@ -34,7 +34,7 @@ lint test statistics: export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false -ta
 # Fewer collections of garbage take a sixth of the time off, for some more memory.
 lint: web ## Look for what gofmt, go vet, staticcheck and the house's own rules object to
 	@unformatted=$$(gofmt -l cmd internal bench examples web/*.go); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
-	GOGC=400 go vet -vettool="$$(go tool -n analyze)" ./...
+	tool=$$(go tool -n analyze) && GOGC=400 go vet -vettool="$$tool" ./...
 	./scripts/size.sh
 	$(TEST) ./internal/lint
 

@@ -2,8 +2,8 @@
 // process per package. It must not know the house's own rules, which are in internal/lint.
 //
 // staticcheck as a command of its own reads and type-checks every dependency again: with empty
-// caches the two commands took 243 seconds of the processor, this one 115. And go vet keeps what
-// this tool says of a package that has not changed.
+// caches the two commands took 243 seconds of the processor, this one takes 130. And go vet keeps
+// what this tool says of a package that has not changed.
 package main
 
 import (
