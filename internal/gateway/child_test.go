@@ -135,6 +135,9 @@ func startChild(t *testing.T, yaml string, env ...string) *child {
 		for lines.Scan() {
 			fmt.Fprintln(c.logged, lines.Text())
 		}
+		if err := lines.Err(); err != nil {
+			fmt.Fprintln(c.logged, "what the child prints is not read any more:", err)
+		}
 	}()
 	go func() {
 		c.cmd.Wait()

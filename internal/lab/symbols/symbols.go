@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -324,10 +325,11 @@ func ownedBy(file, process os.FileInfo) bool {
 // parsePerfMap reads lines of a start, a size and a name, the numbers in hexadecimal.
 func parsePerfMap(from io.Reader) *ranges {
 	r := &ranges{}
-	in := bufio.NewScanner(io.LimitReader(from, mostMap))
-	in.Buffer(make([]byte, 0, 64<<10), 1<<20)
-	for in.Scan() && len(r.all) < mostEntries {
-		first, rest, _ := strings.Cut(in.Text(), " ")
+	for line := range lines(from) {
+		if len(r.all) >= mostEntries {
+			break
+		}
+		first, rest, _ := strings.Cut(line, " ")
 		second, name, _ := strings.Cut(rest, " ")
 		start, err := strconv.ParseUint(strings.TrimPrefix(first, "0x"), 16, 64)
 		size, bad := strconv.ParseUint(strings.TrimPrefix(second, "0x"), 16, 64)
@@ -338,6 +340,23 @@ func parsePerfMap(from io.Reader) *ranges {
 	}
 	r.settle()
 	return r
+}
+
+// lines gives the lines of a table, of a long one its beginning.
+func lines(from io.Reader) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		in := bufio.NewReaderSize(io.LimitReader(from, mostMap), 64<<10)
+		for {
+			begins, more, err := in.ReadLine()
+			line := string(begins)
+			for more && err == nil {
+				_, more, err = in.ReadLine()
+			}
+			if line != "" && !yield(line) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // readKernel reads the kernel's own table. Where it may not be seen all addresses are 0.
@@ -352,9 +371,11 @@ func readKernel() *ranges {
 
 func parseKallsyms(from io.Reader) *ranges {
 	r := &ranges{}
-	in := bufio.NewScanner(io.LimitReader(from, mostMap))
-	for in.Scan() && len(r.all) < mostEntries {
-		fields := strings.Fields(in.Text())
+	for line := range lines(from) {
+		if len(r.all) >= mostEntries {
+			break
+		}
+		fields := strings.Fields(line)
 		if len(fields) < 3 || !strings.Contains("tTwW", fields[1]) {
 			continue
 		}

@@ -135,6 +135,16 @@ func TestAPythonsTrampolines(t *testing.T) {
 	}
 }
 
+func TestALongLineHidesNothingAfterIt(t *testing.T) {
+	r := parsePerfMap(strings.NewReader("1000 10 " + strings.Repeat("long", 1<<20) + "\n2000 10 next\n"))
+	if name, _ := r.find(0x1008); len(name) != mostName || !strings.HasPrefix(name, "longlong") {
+		t.Errorf("the long line's name has %d bytes", len(name))
+	}
+	if name, _ := r.find(0x2008); name != "next" {
+		t.Errorf("the line after it gives %q", name)
+	}
+}
+
 // Anybody may write a file of that name.
 func TestAMapOfAnotherUserIsNotRead(t *testing.T) {
 	if os.Getuid() != 0 {
