@@ -161,6 +161,31 @@ func TestAClosedLoopThatUsesAWholeCoreSaysSo(t *testing.T) {
 	}
 }
 
+func TestAFewLateRequestsOfAFewProveNothing(t *testing.T) {
+	const us, ms = 1_000, 1_000_000
+	for _, c := range []struct {
+		late, of int
+		invalid  bool
+	}{
+		{1, 60, false}, {2, 124, false}, {5, 124, true}, {120, 10_000, true}, {103, 10_000, false},
+		{90, 10_000, false},
+	} {
+		var lag, response measure.Histogram
+		for i := range c.of {
+			if i < c.late {
+				lag.Record(6 * ms)
+			} else {
+				lag.Record(50 * us)
+			}
+			response.Record(20 * ms)
+		}
+		o := Outcome{Arrivals: uint64(c.of), Lag: lag.Sparse(), Response: response.Sparse()}
+		if got := o.invalid(true, 5*ms); (got != "") != c.invalid {
+			t.Errorf("%d of %d sent late: %q", c.late, c.of, got)
+		}
+	}
+}
+
 func TestAGeneratorSaysWhenItWasTheLimit(t *testing.T) {
 	const us, ms = 1_000, 1_000_000
 	for _, c := range []struct {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/stats"
 )
 
 // When the generator was the limit. Each rule is evidence that what was measured says more about
@@ -18,9 +19,16 @@ const (
 	lagLimit = 1_000_000
 	lagShare = 0.05
 	// lateShare is the share of arrivals that the loops may take more than lateArrival after they
-	// were due.
+	// were due, and of requests that may be sent late.
 	lateShare = 0.01
 )
+
+// tooLate says whether more than 1 % of the requests are sent later than allowed, given how late some
+// were.
+func tooLate(lag *measure.Sparse, allowed time.Duration) bool {
+	return lag.Quantile(1-lateShare) > int64(allowed) &&
+		stats.Above(lag.Over(int64(allowed)), float64(lag.Count()), lateShare)
+}
 
 // requests are the totals of each kind of request, nil where there is only one kind.
 func (r *run) requests() []measure.RequestTotals {
@@ -73,10 +81,8 @@ func wholeCore(busy float64) string {
 // invalid says why the figures are not the target's, and what to do; it is empty when they are. open
 // says that there was a schedule, and lateness is Options.Lateness.
 func (o *Outcome) invalid(open bool, lateness time.Duration) string {
-	lag := o.Lag.Quantile(0.99)
-	allowed := int64(lateness)
-	if allowed == 0 {
-		allowed = max(lagLimit, int64(lagShare*float64(o.Response.Quantile(0.99))))
+	if lateness == 0 {
+		lateness = max(lagLimit, time.Duration(lagShare*float64(o.Response.Quantile(0.99))))
 	}
 	switch {
 	case o.OwnLimit != "":
@@ -85,16 +91,16 @@ func (o *Outcome) invalid(open bool, lateness time.Duration) string {
 	case o.Busy > busyLimit && open:
 		return fmt.Sprintf("a loop of the generator was at work %.0f %% of the time: "+
 			"give it more loops, or a lower rate", o.Busy*100)
-	case open && float64(o.Late) > lateShare*float64(o.Arrivals):
+	case open && stats.Above(float64(o.Late), float64(o.Arrivals), lateShare):
 		return fmt.Sprintf("the generator took %d of %d arrivals more than %v after they were "+
 			"due: give it more loops, or a machine with less else to do",
 			o.Late, o.Arrivals, time.Duration(lateArrival))
-	case open && lag > allowed:
+	case open && tooLate(&o.Lag, lateness):
 		return fmt.Sprintf("the generator sent 1 %% of the requests more than %v late, "+
 			"where up to %v would not matter: give it more loops, "+
 			"or a machine with less else to do",
-			time.Duration(lag).Round(time.Microsecond),
-			time.Duration(allowed).Round(time.Microsecond))
+			time.Duration(o.Lag.Quantile(1-lateShare)).Round(time.Microsecond),
+			lateness.Round(time.Microsecond))
 	}
 	return ""
 }

@@ -105,6 +105,10 @@ func Binomial(bad, total, confidence float64) Interval {
 	return in
 }
 
+// Above says whether bad of total prove, at 95 %, that the share of bad ones is above share: 2 of 120
+// do not prove more than 1 %.
+func Above(bad, total, share float64) bool { return Binomial(bad, total, .9).Low > share }
+
 // Needed is about how many events have to be seen until an interval that Share gave, in, is below
 // allowed, if the share of bad ones stays as it is and they go on to come designEffect at a time.
 // It has two significant digits. ok is false where no number is enough, as the share is not below

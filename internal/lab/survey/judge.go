@@ -209,7 +209,9 @@ func Lateness(objectives SLO) time.Duration {
 
 // lateGenerator says whether the generator was so late that a FAIL may be its own.
 func lateGenerator(t *measure.Totals, objectives SLO) bool {
-	return t.Lag.Quantile(.99) > int64(Lateness(objectives))
+	allowed := int64(Lateness(objectives))
+	return t.Lag.Quantile(.99) > allowed &&
+		stats.Above(t.Lag.Over(allowed), float64(t.Lag.Count()), .01)
 }
 
 // shortest is the shortest limit of a response time, 0 without any.
