@@ -102,7 +102,4 @@ require (
 	google.golang.org/protobuf v1.36.12
 )
 
-tool (
-	honnef.co/go/tools/cmd/staticcheck
-	plimsoll/internal/lint/analyze
-)
+tool honnef.co/go/tools/cmd/staticcheck
