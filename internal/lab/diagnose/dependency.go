@@ -193,6 +193,10 @@ func (e *Evidence) saturated(d dependency) *Finding {
 		Gain:       e.gain(cure{elsewhere: leftBehind * d.used}),
 		whatever:   true,
 	}
+	if r := e.asksAgain(); r != nil && r.to == d.address {
+		f.Claim += fmt.Sprintf("; each request asks it %s times", number(r.calls))
+		f.Advice = append([]Action{e.askOnce()}, f.Advice...)
+	}
 	f.Gain.Low = 1
 	f.Gain.Why += fmt.Sprintf("; %s of what %s computes is assumed to be spared",
 		percent(leftBehind), d.process)

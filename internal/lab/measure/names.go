@@ -65,6 +65,9 @@ const (
 	// OutgoingWaiting begins the names of those of these connections on which an answer is waited
 	// for; the same address follows it.
 	OutgoingWaiting = "target.outgoing.waiting."
+	// OutgoingExchanges begins the names of the counters of what went to and fro on these
+	// connections; the same address follows it.
+	OutgoingExchanges = "target.outgoing.exchanges."
 	// Behind begins the names of the processor time of what the target asks on its own machine: an
 	// address and port, a slash and the process's name follow it.
 	Behind = "behind.cpu_seconds."
