@@ -229,3 +229,16 @@ func (e *Evidence) longAlone(findings []Finding) Limit {
 	}
 	return Limit{What: "unknown", Why: "not even one request at a time is served well"}
 }
+
+// leavesConnections says that about as many connections of the service's own are remembered to be
+// over as it has served requests: what others of the machine open is more than few lone requests do.
+func (e *Evidence) leavesConnections() bool {
+	over, served := 0.0, 0.0
+	for i := range e.Run.Steps {
+		m := &Moment{Step: &e.Run.Steps[i]}
+		over = max(over, m.Max(measure.TargetOutgoingTimeWait)+
+			m.Max(measure.TargetOutgoingTimeWaitThere))
+		served += float64(m.Step.Totals.Ended.Total())
+	}
+	return over >= served/5
+}

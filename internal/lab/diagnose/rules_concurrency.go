@@ -18,7 +18,7 @@ var concurrencyRules = []Rule{
 		Claim: "Few requests are inside at once, and the others wait for their turn",
 		Needs: []string{measure.TargetCPU},
 		Threshold: "as many inside as there are places, each for as long as a lone request " +
-			"takes, while processors are idle",
+			"takes, while processors are idle; or over 5 % are refused beyond the line, at once",
 		Reason: "by Little's law the rate times the time that each is inside is how many are " +
 			"inside: when that stays the same, more requests only make a longer queue",
 		Judge: judgeConcurrency,
@@ -282,6 +282,9 @@ func judgeConcurrency(e *Evidence) *Finding {
 		return nil // a database is the limit
 	}
 	if f := e.counted(p); f != nil {
+		return f
+	}
+	if f := e.refuses(p); f != nil {
 		return f
 	}
 	return e.resort(p)

@@ -266,7 +266,8 @@ var networkRules = []Rule{
 			"kept ones cost neither",
 		Judge: func(e *Evidence) *Finding {
 			opened := e.AtLine.opened()
-			if e.AtLine.Goodput() == 0 || opened/e.AtLine.Goodput() <= .2 {
+			if e.AtLine.Goodput() == 0 || opened/e.AtLine.Goodput() <= .2 ||
+				e.neverQuick() && !e.leavesConnections() {
 				return nil
 			}
 			who := "the service closes them"
