@@ -96,6 +96,9 @@ const (
 func (e *Evidence) sessionsBehind() (d dependency, is bool) {
 	d, is = e.saturatedBehind()
 	s := d.store()
+	if is && s != nil && s.session != "" && e.freshTo() == d.address {
+		return d, true
+	}
 	return d, is && s != nil && s.session != "" && e.AtLine.Goodput() > 0 &&
 		e.AtLine.opened() >= .5*e.AtLine.Goodput() &&
 		max(e.AtLine.Max(measure.TargetOutgoingTimeWait),

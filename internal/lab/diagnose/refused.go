@@ -23,13 +23,15 @@ func (m *Moment) refused() float64 { return m.Failed(measure.BadStatus, measure.
 // and though the processors have room: a limit on the rate, a bulkhead, a queue that is full. Nil
 // where that is not so.
 func (e *Evidence) refuses(p *places) *Finding {
-	half := e.Half.Service()
-	if half == 0 || !e.room() || e.Over.refused() < mostlyRefused ||
+	// Those that are let in are as quick as ever: so others that keep the machine busy are not why.
+	half, own := e.Half.Service(), e.reserve(targetProcessor)
+	if half == 0 || own == nil || own.Share() >= own.waited() || e.Over.refused() < mostlyRefused ||
 		e.AtLine.refused() > e.Over.refused()/2 ||
 		e.Over.Goodput() > 1.25*e.AtLine.Goodput() || e.Over.Service() >= takesLonger*half {
 		return nil
 	}
-	what := "a limit on how many may be inside, or a queue that is full"
+	p.refused = true
+	what := "a limit on the rate or on how many may be inside, or a queue that is full"
 	if p.reached*p.alone < fewInside {
 		what = "a limit on the rate, as there is less than one inside on average"
 	}
@@ -39,8 +41,8 @@ func (e *Evidence) refuses(p *places) *Finding {
 	}
 	f := &Finding{
 		Claim: fmt.Sprintf("The service refuses what is more than %s: beyond the line %s are "+
-			"answered with an error, and those that are let in as quickly as ever, while the "+
-			"processors have room: %s%s", rate(p.reached), percent(e.Over.refused()), what, others),
+			"answered with an error, and those that are let in as quickly as ever, while it "+
+			"has processors to spare: %s%s", rate(p.reached), percent(e.Over.refused()), what, others),
 		Rank:       Binding,
 		Confidence: .75,
 		Evidence: append([]Fact{{

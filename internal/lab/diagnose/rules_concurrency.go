@@ -44,10 +44,10 @@ var concurrencyRules = []Rule{
 			{
 				"the machine was busy, and the places were held longer than by a lone request",
 				func(e *Evidence) (string, bool) {
-					host, full := e.busy(hostProcessor), e.places().full
+					host, full, refused := e.busy(hostProcessor), e.places().full, e.places().refused
 					return fmt.Sprintf("the machine was %s busy, and the places were taken %s of "+
 							"the time by what lone requests take", percent(host), percent(full)),
-						host >= saturated && full < mostlyFull
+						host >= saturated && full < mostlyFull && !refused
 				},
 			},
 			{
@@ -85,6 +85,8 @@ type places struct {
 	// fitted says that the station that was fitted to gentle steps is as many as the overload had
 	// inside, and that they do not compute: two independent counts of the same.
 	fitted bool
+	// refused says that requests are turned away at once.
+	refused bool
 }
 
 // places finds out how many requests may be inside at once: by who has passed where the others
@@ -131,7 +133,7 @@ func (e *Evidence) places() *places {
 // sure says that the places were counted, and not only computed from times that a busy machine may
 // have made longer.
 func (p *places) sure() bool {
-	return p.fitted || p.to != "" || p.queue != nil && !p.queue.place.vague
+	return p.fitted || p.refused || p.to != "" || p.queue != nil && !p.queue.place.vague
 }
 
 // near says that two figures differ by less than a factor.

@@ -263,6 +263,9 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 			into[measure.OutgoingWaiting+at] = float64(n)
 			into[measure.OutgoingExchanges+at] = c.exchanged.by[at]
 		}
+		if n := c.exchanged.fresh[at]; n > 0 {
+			into[measure.OutgoingFresh+at] = n
+		}
 	}
 	return err
 }

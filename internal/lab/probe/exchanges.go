@@ -6,22 +6,30 @@ package probe
 type exchanges struct {
 	by        map[string]float64
 	last, now map[uint64]uint32 // of each connection, by its inode
+	// fresh are connections over Unix sockets that were not there in the last census.
+	fresh map[string]float64
 }
 
 // begin begins a census.
 func (x *exchanges) begin() {
 	if x.by == nil {
-		x.by = make(map[string]float64)
+		x.by, x.fresh = make(map[string]float64), make(map[string]float64)
 	}
 	x.last, x.now = x.now, make(map[uint64]uint32, len(x.now))
 }
 
 // add counts a connection. An inode that is used again has a smaller number.
 func (x *exchanges) add(s *candidate) {
+	to := s.to()
+	if s.path != "" && s.state == established && (len(x.fresh) < maxPaths || x.fresh[to] > 0) {
+		if _, there := x.last[s.inode]; !there {
+			x.fresh[to]++
+		}
+		x.now[s.inode] = 0
+	}
 	if !s.told || s.state != established {
 		return
 	}
-	to := s.to()
 	if _, known := x.by[to]; !known && len(x.by) >= maxDestinations {
 		return
 	}
