@@ -20,15 +20,21 @@ const (
 	// sameCalls is by how much that may differ between a gentle load and the line: what has nothing
 	// to do with requests is less for each, the more there are.
 	sameCalls = 2
-	// callCosts is what one question costs the service in processor seconds at most, where to ask is
-	// most of what it does: 40 µs in Go, 0.1 to 0.4 ms in Node.js, Python and Ruby.
+	// callCosts is what one question costs the service in processor seconds at most, where to ask
+	// is most of what it does: 40 µs in Go, 0.1 to 0.4 ms in Node.js, Python and Ruby.
 	callCosts = 500e-6
 	// callSpared is what one is assumed to cost that is spared.
 	callSpared = 60e-6
 )
 
 // asksAgain is the address that is asked most often for one request; nil where none is asked often.
+// To begin a connection takes some questions too: where they are not kept that is the cause.
 func (e *Evidence) asksAgain() (most *repeated) {
+	over := e.AtLine.Max(measure.TargetOutgoingTimeWait) +
+		e.AtLine.Max(measure.TargetOutgoingTimeWaitThere)
+	if over >= fewClosed && e.AtLine.opened() > .2*e.AtLine.Goodput() {
+		return nil
+	}
 	for _, at := range e.sampledOf(measure.OutgoingExchanges) {
 		calls, line := e.calls(at, gentle), e.calls(at, nearLine)
 		if calls < manyCalls || line > 0 && !near(calls, line, sameCalls) {
@@ -41,8 +47,8 @@ func (e *Evidence) asksAgain() (most *repeated) {
 	return most
 }
 
-// calls is how often an address is asked for one request at a load, 0 where that is not known. It is
-// counted once in a second or so, so that short steps that follow each other count together.
+// calls is how often an address is asked for one request at a load, 0 where that is not known. It
+// is counted once in a second or so, so that short steps that follow each other count together.
 func (e *Evidence) calls(at string, load int) float64 {
 	asked, requests, ended, last, answered := 0.0, 0.0, 0.0, -1.0, 0.0
 	for i := range e.Run.Steps {
@@ -104,14 +110,14 @@ func (e *Evidence) talkative(r *repeated) *Finding {
 func (e *Evidence) askOnce() Action {
 	return Action{
 		Text: "ask once for all that a request needs (a join, WHERE id IN (…) or ANY, MGET, a " +
-			"pipeline, a batch), in the place of once for each thing in a list (N+1); what does not " +
-			"depend on each other may be asked at the same time; keep what seldom changes",
+			"pipeline, a batch), in the place of once for each thing in a list (N+1); what does " +
+			"not depend on each other may be asked at the same time; keep what rarely changes",
 		Command: e.filled("strace -f -c -e trace=network -p PID   # and a log of the queries"),
 	}
 }
 
-// neverQuick says that the survey ended before it asked at any rate: not even requests that come one
-// after the other are as quick as the objectives want.
+// neverQuick says that the survey ended before it asked at any rate: not even requests that come
+// one after the other are as quick as the objectives want.
 func (e *Evidence) neverQuick() bool {
 	return e.AtLine != nil && e.Line == 0 && e.AtLine.Step.Plan.Rate == 0
 }
@@ -153,9 +159,9 @@ func (e *Evidence) slowAlone() *Finding {
 			f.Advice = append(f.Advice, e.askOnce())
 		}
 		if each >= delayedAck && each <= delayedAckMost {
-			f.Advice = append(f.Advice, Action{Text: "about 40 ms for each is how long the kernel puts " +
-				"an acknowledgement off: who writes a message in two parts waits for it (Nagle's " +
-				"algorithm): write each message at once, and set TCP_NODELAY on both sides"})
+			f.Advice = append(f.Advice, Action{Text: "about 40 ms for each is how long the " +
+				"kernel puts an acknowledgement off: who writes a message in two parts waits " +
+				"for it (Nagle's algorithm): write each message at once, and set TCP_NODELAY on both sides"})
 		}
 	case s != nil:
 		f.Claim += fmt.Sprintf(": threads %q %s, in %s", s.thread, s.means().stands(), s.in())
@@ -163,8 +169,8 @@ func (e *Evidence) slowAlone() *Finding {
 	case len(names) > 0:
 		f.Claim += ": it waits for what it asks (" + strings.Join(names, ", ") + "), or sleeps"
 	default:
-		f.Claim += ": it asks nobody, so it sleeps, or waits for a timer, for a look that is only " +
-			"taken now and then, or for another thread"
+		f.Claim += ": it asks nobody, so it sleeps, or waits for a timer, for a look that is " +
+			"only taken now and then, or for another thread"
 	}
 	f.Advice = append(f.Advice, e.dependencyAdvice()...)
 	f.Evidence = append(f.Evidence, e.askedFacts()...)
@@ -231,7 +237,8 @@ func (e *Evidence) longAlone(findings []Finding) Limit {
 }
 
 // leavesConnections says that about as many connections of the service's own are remembered to be
-// over as it has served requests: what others of the machine open is more than few lone requests do.
+// over as it has served requests: what others of the machine open is more than few lone requests
+// do.
 func (e *Evidence) leavesConnections() bool {
 	over, served := 0.0, 0.0
 	for i := range e.Run.Steps {

@@ -25,6 +25,11 @@ func TestOneWhoAsksAgainAndAgainForARequestIsTold(t *testing.T) {
 	if d := diagnosed(t, few...); d.found("slow-dependency") != nil {
 		t.Errorf("four questions for each request are a finding: %v", names(d))
 	}
+	begun := append(often, "all host.tcp.opened_active += 950",
+		"all target.outgoing.time_wait = 5800", "all target.outgoing.established = 5")
+	if d := diagnosed(t, begun...); d.found("slow-dependency") != nil {
+		t.Errorf("connections that are begun again and again are questions: %v", names(d))
+	}
 	if d := diagnosed(t, asks("all", "9000")); d.found("slow-dependency") != nil {
 		t.Errorf("what has nothing to do with the load is a finding: %v", names(d))
 	}
@@ -69,7 +74,7 @@ func TestARequestThatIsSlowWhenItIsAloneIsToldWhereItWaits(t *testing.T) {
 	for says, lines := range map[string][]string{
 		"asks 192.0.2.7:5432 (usually PostgreSQL) 22.2 times": {asks("all", "10000")},
 		"TCP_NODELAY":                                        {asks("all", "950")},
-		"sleep for a time":                                   standingIn("py;sleep;nanosleep;hr", "1", "1", "1"),
+		"sleep for a time":                                   standingIn("py;sleep;nap;hr", "1", "1", "1"),
 		"waits for what it asks (192.0.2.8:6379":             {"all target.outgoing.to.192.0.2.8:6379 = 3"},
 		"it asks nobody, so it sleeps, or waits for a timer": nil,
 	} {

@@ -166,7 +166,8 @@ var commonWastes = []waste{
 	{
 		what: "names of machines that are looked up each time",
 		functions: []string{
-			"net.(*Resolver).", "net.LookupHost", "net.LookupIP", "java.net.InetAddress.getAllByName",
+			"net.(*Resolver).", "net.LookupHost", "net.LookupIP",
+			"java.net.InetAddress.getAllByName",
 			"java.net.Inet6AddressImpl.lookupAllHostAddr",
 		},
 		begins: []string{"getaddrinfo", "__GI_getaddrinfo", "gaih_inet", "_nss_", "__nss_",
@@ -178,7 +179,8 @@ var commonWastes = []waste{
 		what: "random numbers that are asked of the kernel one by one (identifiers, tokens)",
 		functions: []string{
 			"crypto/rand.", "crypto/internal/sysrand.", "github.com/google/uuid.New",
-			"github.com/google/uuid.NewRandom", "github.com/gofrs/uuid.", "github.com/satori/go.uuid.",
+			"github.com/google/uuid.NewRandom", "github.com/gofrs/uuid.",
+			"github.com/satori/go.uuid.",
 			"java.security.SecureRandom.nextBytes", "java.util.UUID.randomUUID",
 			"sun.security.provider.NativePRNG.", "sun.security.provider.NativePRNG$RandomIO.",
 			"getrandom", "get_random_bytes_user",
@@ -186,8 +188,8 @@ var commonWastes = []waste{
 		begins: []string{"__x64_sys_getrandom", "extract_crng"},
 		files:  []string{"uuid.py", "secrets.py"},
 		common: true,
-		instead: "take many bytes at once (uuid.EnableRandPool, a buffer), and where nobody has to " +
-			"guess wrong a generator that is no secret",
+		instead: "take many bytes at once (uuid.EnableRandPool, a buffer), and where anybody may " +
+			"guess them a generator that asks nobody",
 	},
 	{
 		// Engines that can take a time which grows with the square of a text, or faster.

@@ -112,8 +112,8 @@ func (e *Evidence) pick(phase string, rate float64, fits func(s *measure.Step) b
 	return best
 }
 
-// alonest is the last step in which requests came one after the other, where the survey has asked at
-// no rate: none of them was quick enough, and there is nothing else to look at.
+// alonest is the last step in which requests came one after the other, where the survey has asked
+// at no rate: none of them was quick enough, and there is nothing else to look at.
 func (e *Evidence) alonest() (last *measure.Step) {
 	for i := range e.Run.Steps {
 		s := &e.Run.Steps[i]

@@ -67,8 +67,8 @@ func (e *Evidence) startedWith(rule string) (all []Action) {
 		return nil
 	}
 	return []Action{{
-		Text: "it was started with " + strings.Join(set, ", ") + ", by its environment or command " +
-			"line: see whether that is what is meant",
+		Text: "it was started with " + strings.Join(set, ", ") + ", by its environment or " +
+			"command line: see whether that is what is meant",
 	}}
 }
 
@@ -83,8 +83,8 @@ func (e *Evidence) knob(name string) (value float64, is bool) {
 	return 0, false
 }
 
-// maxProcs is GOMAXPROCS, as the service's page has it or as the environment does; 0 where it is not
-// known.
+// maxProcs is GOMAXPROCS, as the service's page has it or as the environment does; 0 where it is
+// not known.
 func (e *Evidence) maxProcs() float64 {
 	if n := e.AtLine.Last(measure.GoMaxProcs); n > 0 {
 		return n

@@ -42,11 +42,12 @@ func (e *Evidence) refuses(p *places) *Finding {
 	f := &Finding{
 		Claim: fmt.Sprintf("The service refuses what is more than %s: beyond the line %s are "+
 			"answered with an error, and those that are let in as quickly as ever, while it "+
-			"has processors to spare: %s%s", rate(p.reached), percent(e.Over.refused()), what, others),
+			"has processors to spare: %s%s", rate(p.reached), percent(e.Over.refused()), what,
+			others),
 		Rank:       Binding,
 		Confidence: .75,
 		Evidence: append([]Fact{{
-			What: "share of the requests that are answered with an error, at the line and beyond it",
+			What: "share of the requests that are answered with an error, at the line and beyond",
 			Value: percent(e.AtLine.refused()) + ", " +
 				percent(e.Over.refused()),
 		}}, e.concurrencyFacts(p)...),
@@ -54,12 +55,13 @@ func (e *Evidence) refuses(p *places) *Finding {
 		whatever: true,
 	}
 	f.Advice = append(f.Advice, Action{
-		Text: "see what the errors say, and look for what gives them: a rate limiter (rate.Limiter " +
-			"and Allow, tollbooth; express-rate-limit; slowapi, Flask-Limiter, DRF's throttles; " +
-			"Rack::Attack; Bucket4j, Resilience4j's RateLimiter and Bulkhead, Guava's RateLimiter; " +
-			"nginx's limit_req and limit_conn, HAProxy's stick tables), a semaphore that is only " +
-			"tried, an executor with a bounded queue, a circuit breaker, a pool that gives up at once",
-		Command: e.filled("curl -si TARGET   # during an overload: plimsoll load, or a second survey"),
+		Text: "see what the errors say, and look for what gives them: a rate limiter " +
+			"(rate.Limiter and Allow, tollbooth; express-rate-limit; slowapi, Flask-Limiter; " +
+			"Rack::Attack; Bucket4j, Resilience4j's RateLimiter and Bulkhead, Guava's " +
+			"RateLimiter; nginx's limit_req and limit_conn, HAProxy's stick tables), a semaphore " +
+			"that is only tried, an executor with a bounded queue, a circuit breaker, a pool " +
+			"that gives up at once",
+		Command: e.filled("curl -si TARGET   # during an overload"),
 	})
 	f.Advice = append(f.Advice, e.runtime().widens...)
 	f.Evidence = append(f.Evidence, e.askedFacts()...)

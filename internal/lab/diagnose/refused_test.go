@@ -18,7 +18,8 @@ func TestALimitThatRefusesRequestsIsTold(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	// A service whose processors are busy refuses because of that.
-	busy := append(lines, "at-line host.cpu.busy_seconds += 1.9", "at-line target.cpu.seconds += 1.8")
+	busy := append(lines, "at-line host.cpu.busy_seconds += 1.9",
+		"at-line target.cpu.seconds += 1.8")
 	if d := diagnosed(t, busy...); len(d.Findings) != 0 {
 		t.Errorf("with processors busy: found %v", names(d))
 	}

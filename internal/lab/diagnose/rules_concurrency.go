@@ -44,10 +44,10 @@ var concurrencyRules = []Rule{
 			{
 				"the machine was busy, and the places were held longer than by a lone request",
 				func(e *Evidence) (string, bool) {
-					host, full, refused := e.busy(hostProcessor), e.places().full, e.places().refused
+					host, p := e.busy(hostProcessor), e.places()
 					return fmt.Sprintf("the machine was %s busy, and the places were taken %s of "+
-							"the time by what lone requests take", percent(host), percent(full)),
-						host >= saturated && full < mostlyFull && !refused
+							"the time by what lone requests take", percent(host), percent(p.full)),
+						host >= saturated && p.full < mostlyFull && !p.refused
 				},
 			},
 			{

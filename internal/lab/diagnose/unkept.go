@@ -16,8 +16,8 @@ const (
 )
 
 // freshTo is the Unix socket to which the service has other connections each time that it is looked
-// at, near the line and beyond it; empty where there is none. The kernel counts the connections that
-// are opened over TCP alone.
+// at, near the line and beyond it; empty where there is none. The kernel counts the connections
+// that are opened over TCP alone.
 func (e *Evidence) freshTo() (to string) {
 	best := 0.0
 	for _, at := range e.sampledOf(measure.OutgoingFresh) {

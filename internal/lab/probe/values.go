@@ -169,7 +169,8 @@ var Values = []measure.SampleName{
 		"segments with data that went out on these, or that came, whichever are fewer: about as "+
 			"many as questions were answered one after the other; of connections that were seen"),
 	measure.Counter(measure.OutgoingFresh+"<address>",
-		"those to one Unix socket that were open when a sample was taken, and not at the one before"),
+		"those to one Unix socket that were open when a sample was taken, and not at the one "+
+			"before"),
 	measure.Counter(measure.Behind+"<address>/<process>",
 		"processor time of a service that the target has connections to, on the same machine, "+
 			"with all that descends from it: four at most"),
