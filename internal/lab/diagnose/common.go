@@ -4,6 +4,12 @@ package diagnose
 // in one function.
 var commonWastes = []waste{
 	{
+		what: "keys of a sort that are made again for each comparison",
+		is:   makesSortKeys,
+		instead: "make the key of each thing once, before they are sorted, and compare the keys; " +
+			"or keep them with the things",
+	},
+	{
 		what: "files that are read or written in small pieces",
 		functions: []string{
 			"os.(*File).Read", "os.(*File).Write", "os.(*File).WriteString", "os.(*File).ReadAt",
@@ -19,12 +25,19 @@ var commonWastes = []waste{
 	},
 	{
 		what: "texts that are put together or taken apart by a format which is read each time " +
-			"(Sscanf, Sprintf, String.format)",
+			"(Sscanf, Sprintf, String.format, dates)",
 		functions: []string{
 			"fmt.Sscanf", "fmt.Sscan", "fmt.Fscan", "fmt.Fscanf", "fmt.Sprintf", "fmt.Sprint",
 			"fmt.Errorf", "java.lang.String.format", "java.util.Formatter.",
 			"java.text.MessageFormat.", "java.util.Scanner.", "java.text.SimpleDateFormat.parse",
-			"System.String.Format",
+			"System.String.Format", "date__parse",
+			"date_s__parse", "date_s__strptime", "strptime_internal", "__strptime_internal",
+			"zif_strtotime",
+		},
+		begins: []string{"__vfprintf_internal", "__vfscanf_internal", "__printf_fp"},
+		files: []string{
+			"_strptime.py", "parser/_parser.py", "arrow/parser.py", "pendulum/parser.py",
+			"moment/moment.js",
 		},
 		common: true,
 		instead: "read and write numbers with the functions that are for them (strconv, " +
@@ -151,10 +164,32 @@ var commonWastes = []waste{
 			"another (strings.EqualFold, casefold once)",
 	},
 	{
-		what: "keys of a sort that are made again for each comparison",
-		is:   makesSortKeys,
-		instead: "make the key of each thing once, before they are sorted, and compare the keys; " +
-			"or keep them with the things",
+		what: "names of machines that are looked up each time",
+		functions: []string{
+			"net.(*Resolver).", "net.LookupHost", "net.LookupIP",
+			"java.net.InetAddress.getAllByName",
+			"java.net.Inet6AddressImpl.lookupAllHostAddr",
+		},
+		begins: []string{"getaddrinfo", "__GI_getaddrinfo", "gaih_inet", "_nss_", "__nss_",
+			"__libc_res_", "__res_context_"},
+		common:  true,
+		instead: "keep connections, or keep what a name was found to mean for as long as it may be",
+	},
+	{
+		what: "random numbers that are asked of the kernel one by one (identifiers, tokens)",
+		functions: []string{
+			"crypto/rand.", "crypto/internal/sysrand.", "github.com/google/uuid.New",
+			"github.com/google/uuid.NewRandom", "github.com/gofrs/uuid.",
+			"github.com/satori/go.uuid.",
+			"java.security.SecureRandom.nextBytes", "java.util.UUID.randomUUID",
+			"sun.security.provider.NativePRNG.", "sun.security.provider.NativePRNG$RandomIO.",
+			"getrandom", "get_random_bytes_user",
+		},
+		begins: []string{"__x64_sys_getrandom", "extract_crng"},
+		files:  []string{"uuid.py", "secrets.py"},
+		common: true,
+		instead: "take many bytes at once (uuid.EnableRandPool, a buffer), and where anybody may " +
+			"guess them a generator that asks nobody",
 	},
 	{
 		// Engines that can take a time which grows with the square of a text, or faster.

@@ -96,6 +96,9 @@ const (
 func (e *Evidence) sessionsBehind() (d dependency, is bool) {
 	d, is = e.saturatedBehind()
 	s := d.store()
+	if is && s != nil && s.session != "" && e.freshTo() == d.address {
+		return d, true
+	}
 	return d, is && s != nil && s.session != "" && e.AtLine.Goodput() > 0 &&
 		e.AtLine.opened() >= .5*e.AtLine.Goodput() &&
 		max(e.AtLine.Max(measure.TargetOutgoingTimeWait),
@@ -192,6 +195,10 @@ func (e *Evidence) saturated(d dependency) *Finding {
 		Advice:     e.dependencyAdvice(),
 		Gain:       e.gain(cure{elsewhere: leftBehind * d.used}),
 		whatever:   true,
+	}
+	if r := e.asksAgain(); r != nil && r.to == d.address {
+		f.Claim += fmt.Sprintf("; each request asks it %s times", number(r.calls))
+		f.Advice = append([]Action{e.askOnce()}, f.Advice...)
 	}
 	f.Gain.Low = 1
 	f.Gain.Why += fmt.Sprintf("; %s of what %s computes is assumed to be spared",

@@ -103,6 +103,9 @@ func worth(f *Finding) float64 { return (f.Gain.Factor - 1) * f.Confidence }
 
 // first is the bottleneck at the line.
 func first(e *Evidence, findings []Finding) Limit {
+	if e.neverQuick() {
+		return e.longAlone(findings)
+	}
 	if e.AtLine == nil || e.Line == 0 {
 		return Limit{What: "unknown", Why: "the run has no step that the service passed"}
 	}

@@ -72,6 +72,9 @@ func newEvidence(run *record.Run) *Evidence {
 	}
 	e.Half = e.moment(e.pick(measure.PhaseHalf, e.Line/2, valid))
 	e.AtLine = e.moment(e.pick(measure.PhaseAtLine, e.Line, valid))
+	if e.AtLine == nil && highest == 0 {
+		e.AtLine = e.moment(e.alonest())
+	}
 	e.Over = e.moment(e.pick("", math.Inf(1), func(s *measure.Step) bool {
 		return s.Plan.Phase == measure.PhaseOverload
 	}))
@@ -107,6 +110,21 @@ func (e *Evidence) pick(phase string, rate float64, fits func(s *measure.Step) b
 		}
 	}
 	return best
+}
+
+// alonest is the last step in which requests came one after the other, where the survey has asked
+// at no rate: none of them was quick enough, and there is nothing else to look at.
+func (e *Evidence) alonest() (last *measure.Step) {
+	for i := range e.Run.Steps {
+		s := &e.Run.Steps[i]
+		switch {
+		case s.Plan.Rate > 0:
+			return nil
+		case s.Plan.Phase == measure.PhaseWarmUp:
+			last = s
+		}
+	}
+	return last
 }
 
 func (e *Evidence) first(fits func(s *measure.Step) bool) *measure.Step {

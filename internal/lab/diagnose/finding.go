@@ -107,6 +107,9 @@ type Finding struct {
 	saves *cure
 	// whatever says that this sets the line however busy the machine is.
 	whatever bool
+	// cause says that what sets the line does not explain this, even where the rule is one that
+	// speaks last.
+	cause bool
 }
 
 // Fact is a figure with what it is compared with.

@@ -19,6 +19,10 @@ func TestLibrariesAreKnownByTheKindOfWorkThatTheyDo(t *testing.T) {
 		{"java.util.HashMap.resize@java/util/HashMap.java < a.Ships.list@a/Ships.java", classOwn,
 			"tables that grow piece by piece"},
 		{"github.com/itchyny/gojq.Parse < main.pick < runtime.main", classOwn, "code that is compiled"},
+		{"parse@parser/_parser.py < due@app/ships.py", classRuntime, "by a format"},
+		{"crypto/rand.Read < main.token < runtime.main", classOwn, "random numbers"},
+		{"net.interfaceTable < net.Interfaces < main.host < runtime.main", classOwn, "machine's own"},
+		{"_nss_files_gethostbyname4_r < gaih_inet < ask@app.c", classRuntime, "names of machines"},
 		{"golang.org/x/crypto/blowfish.ExpandKey < main.login < runtime.main", classOwn,
 			"passwords that are stretched"},
 	} {

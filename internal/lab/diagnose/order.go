@@ -64,6 +64,12 @@ var causes = []cause{
 		},
 	},
 	{rule: "upstream-connections-not-reused", makes: []string{"time-wait-high"}},
+	// To ask is what the thread is busy with.
+	{
+		rule:  "slow-dependency",
+		makes: []string{"single-threaded", "gomaxprocs-low"},
+		when:  (*Evidence).onlyTalks,
+	},
 }
 
 // mostGarbage is the share of what is allocated from which on one class makes the collections.

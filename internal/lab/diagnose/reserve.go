@@ -115,7 +115,7 @@ func reserves(e *Evidence) (all []Reserve) {
 // allowed is how many processors the target may use at once.
 func (e *Evidence) allowed(cores float64) float64 {
 	cores = e.granted(cores)
-	if n := e.AtLine.Last(measure.GoMaxProcs); n > 0 {
+	if n := e.maxProcs(); n > 0 {
 		cores = min(cores, n)
 	}
 	return cores

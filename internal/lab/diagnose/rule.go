@@ -14,7 +14,8 @@ type Rule struct {
 	// Claim in general, for the list of rules; a finding's own claim has the figures.
 	Claim string
 	// Needs are what the rule cannot do without at the line: names of samples, and of profiles with
-	// "profile:" before them. Of names that are joined by "|" one is enough.
+	// "profile:" before them, or of variables with "environment:". Of names that are joined by "|"
+	// one is enough.
 	Needs []string
 	// Threshold is when it fires, and Reason why there, for a person.
 	Threshold, Reason string
@@ -68,6 +69,10 @@ func (e *Evidence) has(name string) bool {
 	if kind, ok := strings.CutPrefix(name, "profile:"); ok {
 		return e.AtLine.Profile(kind) != nil
 	}
+	if knob, ok := strings.CutPrefix(name, "environment:"); ok {
+		_, set := e.knob(knob)
+		return set
+	}
 	if strings.HasSuffix(name, ".") {
 		for sampled := range e.AtLine.last() {
 			if strings.HasPrefix(sampled, name) {
@@ -103,7 +108,7 @@ func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJud
 		// What sets the line is not explained by what does not.
 		weaker := f.Rank == Binding && found[i].Rank == Risk
 		if slices.Contains(r.Unless, found[i].Rule) && !weaker ||
-			r.Last && found[i].Rank <= Binding {
+			r.Last && !f.cause && found[i].Rank <= Binding {
 			return nil,
 				&HeldBack{
 					r.Name,
@@ -126,6 +131,7 @@ func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJud
 	for _, a := range r.Advice {
 		f.Advice = append(f.Advice, Action{a.Text, e.filled(a.Command)})
 	}
+	f.Advice = append(f.Advice, e.startedWith(r.Name)...)
 	if len(f.Evidence) > 0 {
 		f.Evidence[0].Threshold, f.Evidence[0].Reason = r.Threshold, r.Reason
 	}

@@ -18,7 +18,7 @@ var concurrencyRules = []Rule{
 		Claim: "Few requests are inside at once, and the others wait for their turn",
 		Needs: []string{measure.TargetCPU},
 		Threshold: "as many inside as there are places, each for as long as a lone request " +
-			"takes, while processors are idle",
+			"takes, while processors are idle; or over 5 % are refused beyond the line, at once",
 		Reason: "by Little's law the rate times the time that each is inside is how many are " +
 			"inside: when that stays the same, more requests only make a longer queue",
 		Judge: judgeConcurrency,
@@ -44,10 +44,10 @@ var concurrencyRules = []Rule{
 			{
 				"the machine was busy, and the places were held longer than by a lone request",
 				func(e *Evidence) (string, bool) {
-					host, full := e.busy(hostProcessor), e.places().full
+					host, p := e.busy(hostProcessor), e.places()
 					return fmt.Sprintf("the machine was %s busy, and the places were taken %s of "+
-							"the time by what lone requests take", percent(host), percent(full)),
-						host >= saturated && full < mostlyFull
+							"the time by what lone requests take", percent(host), percent(p.full)),
+						host >= saturated && p.full < mostlyFull && !p.refused
 				},
 			},
 			{
@@ -85,6 +85,8 @@ type places struct {
 	// fitted says that the station that was fitted to gentle steps is as many as the overload had
 	// inside, and that they do not compute: two independent counts of the same.
 	fitted bool
+	// refused says that requests are turned away at once.
+	refused bool
 }
 
 // places finds out how many requests may be inside at once: by who has passed where the others
@@ -131,7 +133,7 @@ func (e *Evidence) places() *places {
 // sure says that the places were counted, and not only computed from times that a busy machine may
 // have made longer.
 func (p *places) sure() bool {
-	return p.fitted || p.to != "" || p.queue != nil && !p.queue.place.vague
+	return p.fitted || p.refused || p.to != "" || p.queue != nil && !p.queue.place.vague
 }
 
 // near says that two figures differ by less than a factor.
@@ -282,6 +284,9 @@ func judgeConcurrency(e *Evidence) *Finding {
 		return nil // a database is the limit
 	}
 	if f := e.counted(p); f != nil {
+		return f
+	}
+	if f := e.refuses(p); f != nil {
 		return f
 	}
 	return e.resort(p)

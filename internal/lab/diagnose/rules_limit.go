@@ -8,6 +8,9 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
+// knownProcs is that GOMAXPROCS is known: by the service's page, or by its environment.
+const knownProcs = measure.GoMaxProcs + "|environment:GOMAXPROCS"
+
 // limitRules are about what the service is allowed: processors, descriptors, entries of tables.
 var limitRules = []Rule{
 	{
@@ -40,7 +43,7 @@ var limitRules = []Rule{
 					{What: "quota", Value: number(quota) + " cores of " + number(cores)},
 					{
 						What:  "goroutines run on",
-						Value: number(e.AtLine.Last(measure.GoMaxProcs)) + " threads (GOMAXPROCS)",
+						Value: number(e.maxProcs()) + " threads (GOMAXPROCS)",
 					},
 				},
 				Advice: []Action{{
@@ -65,13 +68,13 @@ var limitRules = []Rule{
 	{
 		Name:  "gomaxprocs-high",
 		Claim: "GOMAXPROCS is above the quota",
-		Needs: []string{measure.GoMaxProcs, measure.TargetCgroupCPUQuota},
+		Needs: []string{knownProcs, measure.TargetCgroupCPUQuota},
 		Threshold: "GOMAXPROCS is twice the quota or more, and over 2, which is the least that " +
 			"Go sets by itself",
 		Reason: "threads use the quota up together early in a period, and all stand still for " +
 			"the rest of it; since Go 1.25 the default follows the quota",
 		Judge: func(e *Evidence) *Finding {
-			threads := e.AtLine.Last(measure.GoMaxProcs)
+			threads := e.maxProcs()
 			quota := e.AtLine.Last(measure.TargetCgroupCPUQuota)
 			if threads <= 2 || threads < 2*math.Ceil(quota) {
 				return nil
@@ -109,13 +112,14 @@ var limitRules = []Rule{
 	{
 		Name:      "gomaxprocs-low",
 		Claim:     "GOMAXPROCS is below the number of processors",
-		Needs:     []string{measure.GoMaxProcs, measure.TargetCPU},
+		Needs:     []string{knownProcs, measure.TargetCPU},
 		Threshold: "over 80 % of its threads' time is used, and there are more cores",
 		Reason:    "requests wait for a thread at that use while cores are idle",
 		Judge: func(e *Evidence) *Finding {
-			threads := e.AtLine.Last(measure.GoMaxProcs)
+			threads := e.maxProcs()
 			cores := e.granted(e.AtLine.Last(measure.HostCores))
-			if threads >= math.Floor(cores) || e.busy(targetProcessor) < saturated {
+			if threads >= math.Floor(cores) || e.busy(targetProcessor) < saturated ||
+				e.neverQuick() {
 				return nil
 			}
 			return &Finding{
@@ -146,13 +150,13 @@ var limitRules = []Rule{
 	{
 		Name:      "numa-spread",
 		Claim:     "The service is spread over NUMA nodes",
-		Needs:     []string{measure.HostNUMANodes, measure.GoMaxProcs},
+		Needs:     []string{measure.HostNUMANodes, knownProcs},
 		Threshold: "several nodes, and more threads than one has cores",
 		Reason: "an access to another node's memory takes half as long again, and the " +
 			"garbage collector touches all of it",
 		Judge: func(e *Evidence) *Finding {
 			nodes := e.AtLine.Last(measure.HostNUMANodes)
-			threads := e.AtLine.Last(measure.GoMaxProcs)
+			threads := e.maxProcs()
 			cores := e.AtLine.Last(measure.HostCores)
 			if nodes < 2 || threads <= cores/nodes {
 				return nil

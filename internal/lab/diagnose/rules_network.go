@@ -261,12 +261,16 @@ var networkRules = []Rule{
 		Name:      "upstream-connections-not-reused",
 		Claim:     "The service opens a connection to its upstream for nearly each request",
 		Needs:     []string{measure.HostTCPOpenedActive},
-		Threshold: "over 1 connection for 5 requests",
+		Threshold: "over 1 connection for 5 requests; or over a Unix socket others in each look",
 		Reason: "each is a round trip and a handshake before the first byte; " +
 			"kept ones cost neither",
 		Judge: func(e *Evidence) *Finding {
+			if f := e.unkept(); f != nil {
+				return f
+			}
 			opened := e.AtLine.opened()
-			if e.AtLine.Goodput() == 0 || opened/e.AtLine.Goodput() <= .2 {
+			if e.AtLine.Goodput() == 0 || opened/e.AtLine.Goodput() <= .2 ||
+				e.neverQuick() && !e.leavesConnections() {
 				return nil
 			}
 			who := "the service closes them"
@@ -308,7 +312,7 @@ var networkRules = []Rule{
 			return f
 		},
 		Counters: []Counter{{"another process opens them", func(e *Evidence) (string, bool) {
-			if !e.AtLine.Has(measure.TargetOutgoingEstablished) {
+			if !e.AtLine.Has(measure.TargetOutgoingEstablished) || e.freshTo() != "" {
 				return "", false
 			}
 			seen := e.AtLine.Max(measure.TargetOutgoingEstablished) +

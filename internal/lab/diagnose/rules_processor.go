@@ -330,8 +330,8 @@ func judgeCollector(e *Evidence) *Finding {
 		saved = share * (1 - now/want)
 	}
 	set := "100, unless it is set"
-	if e.AtLine.Has(measure.GoGCPercent) {
-		if set = number(e.AtLine.Last(measure.GoGCPercent)); e.AtLine.Last(measure.GoGCPercent) < 0 {
+	if percent, is := e.percentSet(); is {
+		if set = number(percent); percent < 0 {
 			set = "off"
 		}
 	}
@@ -421,8 +421,8 @@ func (e *Evidence) collectLessOften(gogc, share float64, limited bool) Action {
 // sooner what the heap's goal comes to; 0 where it is off and the goal is not known.
 func (e *Evidence) gogc() (percent float64, limited bool) {
 	percent = gogcDefault
-	if e.AtLine.Has(measure.GoGCPercent) {
-		percent = e.AtLine.Last(measure.GoGCPercent)
+	if set, is := e.percentSet(); is {
+		percent = set
 	}
 	live, goal := e.AtLine.Mean(measure.GoHeapLive), e.AtLine.Mean(measure.GoHeapGoal)
 	if live > 0 && goal > live && e.AtLine.Has(measure.GoMemoryLimit) {

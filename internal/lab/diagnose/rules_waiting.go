@@ -18,89 +18,23 @@ var waitingRules = []Rule{
 		Needs: []string{measure.TargetCPU},
 		Threshold: "response times over 1.5 times those at half of the line while the processors " +
 			"are idle; or what it asks on this machine uses half of the processor time in use " +
-			"and half as much again as the service's, or whole processors while others are idle",
+			"and half as much again as the service's, or whole processors while others are idle; or " +
+			"over 10 questions to one address for each request",
 		Reason: "by Little's law the requests inside divided by the time each takes is the rate: " +
 			"when more inside only take longer, what they wait for is at its limit",
-		Judge: func(e *Evidence) *Finding {
-			if _, is := e.sessionsBehind(); is && e.found() {
-				return nil // a rule of its own
-			}
-			if d, is := e.saturatedBehind(); is && e.found() {
-				return e.saturated(d)
-			}
-			if locked := e.rowsLocked(); locked != nil {
-				return e.lockedRows(locked)
-			}
-			half, atLine := e.Half.Service(), e.AtLine.Service()
-			sure := atLine >= takesLonger*half && e.Over.Goodput() <= 1.25*e.AtLine.Goodput()
-			if !e.queues() || !sure && !e.room() ||
-				e.crowdsWithin() && !e.heldLonger() {
-				return nil
-			}
-			f := &Finding{
-				Claim: fmt.Sprintf("Requests wait for something that the service depends on%s%s: "+
-					"at the line they take %s, at half of it %s, and the processors are %s busy",
-					e.namedDependencies(), e.atATime(), span(atLine), span(half),
-					percent(e.busy(targetProcessor))),
-				Rank:       Binding,
-				Confidence: .6,
-				Evidence: []Fact{
-					{
-						What:  "time of a request, at the line and at half of it",
-						Value: span(atLine) + " and " + span(half),
-					},
-					{
-						What: "requests inside, at half of the line, at it and beyond",
-						Value: number(e.Half.Inside()) + ", " + number(e.AtLine.Inside()) + ", " +
-							number(e.Over.Inside()),
-					},
-					{
-						What: "goodput there",
-						Value: number(e.Half.Goodput()) + ", " + number(e.AtLine.Goodput()) + ", " +
-							rate(e.Over.Goodput()),
-					},
-				},
-				Advice: append(e.dependencyAdvice(), e.standAdvice()...),
-				Gain:   e.gain(cure{}),
-			}
-			f.Evidence = append(f.Evidence, e.dependencyFacts()...)
-			f.Evidence = append(f.Evidence, e.standFacts()...)
-			if s := e.station(); s != nil {
-				f.Evidence = append(f.Evidence, Fact{
-					What: "requests that it serves at a time, from how requests delay each other",
-					Value: fmt.Sprintf("%d (%d to %d), for %s each: %s at most",
-						s.Workers, s.WorkersLow, s.WorkersHigh, span(s.Service),
-						rate(float64(s.Workers)/s.Service)),
-				})
-			}
-			if p := e.AtLine.Profile("goroutine"); p != nil {
-				f.Where = p.Top(profile.Goroutine, waitsOutside, placesTold)
-				waiting := p.Classify(profile.Goroutine, handlerState)
-				if waiting[stateOutside] > waiting[stateElse] {
-					f.Confidence = .85
-					f.Evidence = append(f.Evidence, Fact{
-						What: "goroutines that serve a request, " +
-							"and wait for an answer from outside",
-						Value: fmt.Sprintf("%s of %s",
-							number(waiting[stateOutside]),
-							number(waiting[stateOutside]+waiting[stateElse])),
-					})
-				}
-			}
-			return f
-		},
+		Judge: judgeWaiting,
 		Counters: []Counter{
 			{
 				"the processors were busy enough for requests to wait for them",
 				func(e *Evidence) (string, bool) {
-					if _, behind := e.saturatedBehind(); behind || e.busiest() == nil {
+					if e.outOfDoubt() || e.busiest() == nil {
 						return "", false
 					}
 					return percent(e.busiest().Share()) + " of " + e.busiest().What, e.waitedFor()
 				},
 			},
 			{othersBusy.What, func(e *Evidence) (string, bool) {
-				if _, behind := e.saturatedBehind(); behind {
+				if e.outOfDoubt() {
 					return "", false
 				}
 				return othersBusy.Look(e)
@@ -118,6 +52,101 @@ var waitingRules = []Rule{
 			},
 		},
 	},
+}
+
+func judgeWaiting(e *Evidence) *Finding {
+	if _, is := e.sessionsBehind(); is && e.found() {
+		return nil // a rule of its own
+	}
+	if d, is := e.saturatedBehind(); is && e.found() {
+		return e.saturated(d)
+	}
+	if locked := e.rowsLocked(); locked != nil {
+		return e.lockedRows(locked)
+	}
+	if f := e.slowAlone(); f != nil {
+		return f
+	}
+	again := e.asksAgain()
+	if again != nil && (e.waitedFor() || e.threadWaitedFor()) {
+		return e.talkative(again)
+	}
+	if f := e.waitsForOthers(); f != nil || again == nil {
+		return f
+	}
+	return e.talkative(again)
+}
+
+// outOfDoubt says that busy processors do not speak against what a service asks being the limit:
+// they are busy with that, or what is told is how often it asks, or what a lone request takes.
+func (e *Evidence) outOfDoubt() bool {
+	_, behind := e.saturatedBehind()
+	return behind || e.neverQuick() || e.asksAgain() != nil
+}
+
+// waitsForOthers is the finding that requests stand at what the service asks.
+func (e *Evidence) waitsForOthers() *Finding {
+	half, atLine := e.Half.Service(), e.AtLine.Service()
+	sure := atLine >= takesLonger*half && e.Over.Goodput() <= 1.25*e.AtLine.Goodput()
+	if !e.queues() || !sure && !e.room() ||
+		e.crowdsWithin() && !e.heldLonger() {
+		return nil
+	}
+	f := &Finding{
+		Claim: fmt.Sprintf("Requests wait for something that the service depends on%s%s: "+
+			"at the line they take %s, at half of it %s, and the processors are %s busy",
+			e.namedDependencies(), e.atATime(), span(atLine), span(half),
+			percent(e.busy(targetProcessor))),
+		Rank:       Binding,
+		Confidence: .6,
+		Evidence: []Fact{
+			{
+				What:  "time of a request, at the line and at half of it",
+				Value: span(atLine) + " and " + span(half),
+			},
+			{
+				What: "requests inside, at half of the line, at it and beyond",
+				Value: number(e.Half.Inside()) + ", " + number(e.AtLine.Inside()) + ", " +
+					number(e.Over.Inside()),
+			},
+			{
+				What: "goodput there",
+				Value: number(e.Half.Goodput()) + ", " + number(e.AtLine.Goodput()) + ", " +
+					rate(e.Over.Goodput()),
+			},
+		},
+		Advice: append(e.dependencyAdvice(), e.standAdvice()...),
+		Gain:   e.gain(cure{}),
+	}
+	f.Evidence = append(f.Evidence, e.dependencyFacts()...)
+	f.Evidence = append(f.Evidence, e.standFacts()...)
+	if r := e.asksAgain(); r != nil {
+		f.Claim += "; each request " + r.words(e)
+		f.Advice = append([]Action{e.askOnce()}, f.Advice...)
+	}
+	if s := e.station(); s != nil {
+		f.Evidence = append(f.Evidence, Fact{
+			What: "requests that it serves at a time, from how requests delay each other",
+			Value: fmt.Sprintf("%d (%d to %d), for %s each: %s at most",
+				s.Workers, s.WorkersLow, s.WorkersHigh, span(s.Service),
+				rate(float64(s.Workers)/s.Service)),
+		})
+	}
+	if p := e.AtLine.Profile("goroutine"); p != nil {
+		f.Where = p.Top(profile.Goroutine, waitsOutside, placesTold)
+		waiting := p.Classify(profile.Goroutine, handlerState)
+		if waiting[stateOutside] > waiting[stateElse] {
+			f.Confidence = .85
+			f.Evidence = append(f.Evidence, Fact{
+				What: "goroutines that serve a request, " +
+					"and wait for an answer from outside",
+				Value: fmt.Sprintf("%s of %s",
+					number(waiting[stateOutside]),
+					number(waiting[stateOutside]+waiting[stateElse])),
+			})
+		}
+	}
+	return f
 }
 
 // station is what the survey predicted the line from, where that was right; nil otherwise.

@@ -66,8 +66,9 @@ func Local(t *load.Target) bool {
 func Machine(near bool, pid int) record.Machine {
 	f := probe.Machine()
 	var of probe.Runtime
+	var knobs []string
 	if pid != 0 {
-		of = probe.RuntimeOf(pid)
+		of, knobs = probe.RuntimeOf(pid), probe.KnobsOf(pid)
 	}
 	return record.Machine{
 		Host:        f.Host,
@@ -82,6 +83,7 @@ func Machine(near bool, pid int) record.Machine {
 		TargetRuntime: of.Name,
 		TargetVersion: of.Version,
 		TargetServer:  of.Server,
+		TargetKnobs:   knobs,
 	}
 }
 

@@ -60,11 +60,17 @@ const (
 	// OutgoingTo begins the names of the values that tell the target's connections by where they
 	// go: an address and port follow it, or UnixAddress and the path of a Unix socket.
 	OutgoingTo = "target.outgoing.to."
+	// OutgoingFresh begins the names of the counters of connections over Unix sockets that were not
+	// there a look before; the same address follows it.
+	OutgoingFresh = "target.outgoing.fresh."
 	// UnixAddress begins the address of what listens on a Unix socket.
 	UnixAddress = "unix:"
 	// OutgoingWaiting begins the names of those of these connections on which an answer is waited
 	// for; the same address follows it.
 	OutgoingWaiting = "target.outgoing.waiting."
+	// OutgoingExchanges begins the names of the counters of what went to and fro on these
+	// connections; the same address follows it.
+	OutgoingExchanges = "target.outgoing.exchanges."
 	// Behind begins the names of the processor time of what the target asks on its own machine: an
 	// address and port, a slash and the process's name follow it.
 	Behind = "behind.cpu_seconds."

@@ -59,6 +59,7 @@ type census struct {
 	owned        map[uint64]bool // sockets of which is known whether they are the target's
 	looked       int             // of the target's members, when owned was begun
 	destinations map[netip.AddrPort]bool
+	exchanged    exchanges
 	paths        map[string]uint64 // the Unix sockets among them, and which socket listens there
 }
 
@@ -222,10 +223,12 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	err := c.whose(t.candidates)
 	var open, closeWaits float64
 	to, waiting := make(map[string]int), make(map[string]int)
+	c.exchanged.begin()
 	for _, s := range t.candidates {
 		if !c.owned[s.inode] {
 			continue
 		}
+		c.exchanged.add(&s)
 		switch s.state {
 		case established:
 			open++
@@ -258,6 +261,10 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 		into[measure.OutgoingTo+at] = float64(to[at])
 		if n, told := waiting[at]; told {
 			into[measure.OutgoingWaiting+at] = float64(n)
+			into[measure.OutgoingExchanges+at] = c.exchanged.by[at]
+		}
+		if n := c.exchanged.fresh[at]; n > 0 {
+			into[measure.OutgoingFresh+at] = n
 		}
 	}
 	return err
@@ -380,6 +387,7 @@ type candidate struct {
 	// datagram says that it is a UDP socket, told that it is known whether an answer is waited for,
 	// and waits that one is.
 	datagram, told, waits bool
+	exchanges             uint32
 }
 
 // to is the address of the other end.
@@ -483,6 +491,7 @@ func (t *tally) outgoing(s socket) {
 	} else if s.inode != 0 && len(t.candidates) < maxCandidates {
 		t.candidates = append(t.candidates, candidate{
 			inode: s.inode, state: s.state, remote: s.remote, told: s.told, waits: s.waits,
+			exchanges: s.exchanges,
 		})
 	}
 }

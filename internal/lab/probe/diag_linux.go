@@ -258,11 +258,16 @@ func parseDiag(body []byte) (s socket, ok bool) {
 		sentAgain = int(unsafe.Offsetof(unix.TCPInfo{}.Total_retrans))
 		sent      = int(unsafe.Offsetof(unix.TCPInfo{}.Last_data_sent)) // ms ago
 		came      = int(unsafe.Offsetof(unix.TCPInfo{}.Last_data_recv))
+		asked     = int(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_out))
+		answered  = int(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_in))
 	)
 	for kind, info := range attributes(body[diagMessageSize:]) {
 		if kind == diagInfo && len(info) >= sentAgain+4 {
 			s.retransmits = order.Uint32(info[sentAgain:])
 			s.waits, s.told = order.Uint32(info[sent:]) < order.Uint32(info[came:]), true
+		}
+		if kind == diagInfo && len(info) >= max(asked, answered)+4 {
+			s.exchanges = min(order.Uint32(info[asked:]), order.Uint32(info[answered:]))
 		}
 	}
 	return s, true

@@ -50,6 +50,21 @@ func TestConnectionsOverUnixSocketsAndToNameServersAreOutgoingOnes(t *testing.T)
 		measure.OutgoingTo + "127.0.77.2:53":            1,
 		measure.TargetOutgoingEstablished:               4,
 	})
+	name := measure.OutgoingFresh + measure.UnixAddress + path
+	before := fresh(s)[name]
+	again, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	there, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer there.Close()
+	if after := fresh(s)[name]; after != before+1 || fresh(s)[name] != after {
+		t.Errorf("%v connections were new, and one more made %v of them", before, after)
+	}
 	for to, inode := range censusOf(s).paths {
 		if pid, _, err := findHolder("/proc", inode); to != measure.UnixAddress+path ||
 			pid != os.Getpid() {

@@ -350,6 +350,7 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 	// What is there or not as this machine was set up.
 	optional := []string{
 		"target.cgroup.", "host.conntrack.", measure.OutgoingTo, measure.OutgoingWaiting,
+		measure.OutgoingExchanges, measure.OutgoingFresh,
 		measure.Behind, measure.Doing, "target.gc.",
 		measure.TargetSafepoints, measure.TargetSafepointTime, measure.OthersCPU,
 		measure.TargetOpened,

@@ -165,6 +165,12 @@ var Values = []measure.SampleName{
 	measure.Gauge(measure.OutgoingWaiting+"<address>",
 		"those of these on which something was sent after the last that came: the target waits "+
 			"for an answer; to some milliseconds, by INET_DIAG alone, and of TCP alone"),
+	measure.Counter(measure.OutgoingExchanges+"<address>",
+		"segments with data that went out on these, or that came, whichever are fewer: about as "+
+			"many as questions were answered one after the other; of connections that were seen"),
+	measure.Counter(measure.OutgoingFresh+"<address>",
+		"those to one Unix socket that were open when a sample was taken, and not at the one "+
+			"before"),
 	measure.Counter(measure.Behind+"<address>/<process>",
 		"processor time of a service that the target has connections to, on the same machine, "+
 			"with all that descends from it: four at most"),

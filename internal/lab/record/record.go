@@ -71,6 +71,8 @@ type Machine struct {
 	TargetRuntime string `json:"target_runtime,omitempty"`
 	TargetVersion string `json:"target_version,omitempty"`
 	TargetServer  string `json:"target_server,omitempty"`
+	// TargetKnobs are the bounds that the process was started with, as "GOGC=20" and "-Xmx256m".
+	TargetKnobs []string `json:"target_knobs,omitempty"`
 }
 
 // Shared says that the generator and the target shared the machine's cores.

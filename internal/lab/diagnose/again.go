@@ -1,0 +1,251 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// repeated is an address that the service asks again and again for one request.
+type repeated struct {
+	to    string
+	calls float64 // for each request
+}
+
+const (
+	// manyCalls is how often one address is asked for one request, at least, for it to be told: a
+	// few questions, or a transaction around them, are what a service is there for.
+	manyCalls = 10
+	// sameCalls is by how much that may differ between a gentle load and the line: what has nothing
+	// to do with requests is less for each, the more there are.
+	sameCalls = 2
+	// callCosts is what one question costs the service in processor seconds at most, where to ask
+	// is most of what it does: 40 µs in Go, 0.1 to 0.4 ms in Node.js, Python and Ruby.
+	callCosts = 500e-6
+	// callSpared is what one is assumed to cost that is spared.
+	callSpared = 60e-6
+)
+
+// asksAgain is the address that is asked most often for one request; nil where none is asked often.
+// To begin a connection takes some questions too: where they are not kept that is the cause.
+func (e *Evidence) asksAgain() (most *repeated) {
+	over := e.AtLine.Max(measure.TargetOutgoingTimeWait) +
+		e.AtLine.Max(measure.TargetOutgoingTimeWaitThere)
+	if over >= fewClosed && e.AtLine.opened() > .2*e.AtLine.Goodput() {
+		return nil
+	}
+	for _, at := range e.sampledOf(measure.OutgoingExchanges) {
+		calls, line := e.calls(at, gentle), e.calls(at, nearLine)
+		if calls < manyCalls || line > 0 && !near(calls, line, sameCalls) {
+			continue
+		}
+		if most == nil || calls > most.calls {
+			most = &repeated{at, calls}
+		}
+	}
+	return most
+}
+
+// calls is how often an address is asked for one request at a load, 0 where that is not known. It
+// is counted once in a second or so, so that short steps that follow each other count together.
+func (e *Evidence) calls(at string, load int) float64 {
+	asked, requests, ended, last, answered := 0.0, 0.0, 0.0, -1.0, 0.0
+	for i := range e.Run.Steps {
+		s := &e.Run.Steps[i]
+		r := s.Plan.Rate / max(e.Line, 1e-9)
+		wanted := s.Plan.Phase != measure.PhaseOverload &&
+			(load == gentle && r <= gentleTo || load == nearLine && r >= nearFrom && r <= nearTo)
+		if !wanted {
+			last = -1
+		}
+		for j := range s.Samples {
+			now, told := s.Samples[j].Values[measure.OutgoingExchanges+at]
+			if !wanted || !told {
+				continue
+			}
+			by := ended + s.Between(0, s.Samples[j].At, (*measure.Tally).Total)
+			if last >= 0 && now >= last {
+				asked, requests = asked+now-last, requests+by-answered
+			}
+			last, answered = now, by
+		}
+		ended += float64(s.Totals.Ended.Total())
+	}
+	return asked / max(requests, 1)
+}
+
+// words are "asks postgres at 127.0.0.1:5432 22.0 times".
+func (r *repeated) words(e *Evidence) string {
+	return fmt.Sprintf("asks %s %s times", e.named(r.to), number(r.calls))
+}
+
+// onlyTalks says that most of what the service does for a request is to ask again and again.
+func (e *Evidence) onlyTalks() bool {
+	r := e.asksAgain()
+	return r != nil && e.gentleCost() <= callCosts*r.calls
+}
+
+// talkative is the finding that each request asks the same one again and again.
+func (e *Evidence) talkative(r *repeated) *Finding {
+	cost := e.gentleCost()
+	saves := min(callSpared*(r.calls-1)/max(cost, 1e-9), .8)
+	return &Finding{
+		Claim: fmt.Sprintf("Each request %s: it takes %s when it is alone, and computes for %s "+
+			"of that", r.words(e), span(e.alone()), span(cost)),
+		Rank:       Cost,
+		Confidence: .7,
+		Evidence: append([]Fact{{
+			What: "segments with data that went to and fro for each request, at a gentle load " +
+				"and near the line",
+			Value: number(r.calls) + ", " + number(e.calls(r.to, nearLine)),
+		}}, e.dependencyFacts()...),
+		Advice: append([]Action{e.askOnce()}, e.dependencyAdvice()...),
+		saves:  &cure{saves: saves},
+		cause:  true,
+	}
+}
+
+// askOnce is how to ask less often.
+func (e *Evidence) askOnce() Action {
+	return Action{
+		Text: "ask once for all that a request needs (a join, WHERE id IN (…) or ANY, MGET, a " +
+			"pipeline, a batch), in the place of once for each thing in a list (N+1); what does " +
+			"not depend on each other may be asked at the same time; keep what rarely changes",
+		Command: e.filled("strace -f -c -e trace=network -p PID   # and a log of the queries"),
+	}
+}
+
+// neverQuick says that the survey ended before it asked at any rate: not even requests that come
+// one after the other are as quick as the objectives want.
+func (e *Evidence) neverQuick() bool {
+	return e.AtLine != nil && e.Line == 0 && e.AtLine.Step.Plan.Rate == 0
+}
+
+const (
+	// delayedAck is for how long the kernel waits before it acknowledges what it has no answer to
+	// yet: who sends a message in two parts waits for that before the second.
+	delayedAck, delayedAckMost = 38e-3, 48e-3
+)
+
+// slowAlone is the finding that requests take too long even when they come one after the other, and
+// hardly compute meanwhile; nil where that is not so.
+func (e *Evidence) slowAlone() *Finding {
+	alone := e.alone()
+	if !e.neverQuick() || alone == 0 || e.AtLine.Failed() > fewFailed ||
+		e.computing() >= mostlyComputing {
+		return nil
+	}
+	f := &Finding{
+		Claim: fmt.Sprintf("Even a request that is alone takes %s, and computes for %s of that",
+			span(alone), span(e.gentleCost())),
+		Rank:       Binding,
+		Confidence: .7,
+		Evidence: []Fact{{
+			What:  "time of a request that is alone, and its processor time",
+			Value: span(alone) + ", " + span(e.gentleCost()),
+		}},
+		Gain:     Gain{Factor: 1, Low: 1, High: most, Why: "there is no line yet"},
+		whatever: true,
+	}
+	to, calls := e.mostAsked()
+	names := e.asked()
+	switch s := e.stoodAlone(); {
+	case to != "":
+		each := (alone - e.gentleCost()) / max(calls, 1)
+		f.Claim += fmt.Sprintf(": it %s, for %s each or less",
+			(&repeated{to, calls}).words(e), span(each))
+		if calls >= manyCalls {
+			f.Advice = append(f.Advice, e.askOnce())
+		}
+		if each >= delayedAck && each <= delayedAckMost {
+			f.Advice = append(f.Advice, Action{Text: "about 40 ms for each is how long the " +
+				"kernel puts an acknowledgement off: who writes a message in two parts waits " +
+				"for it (Nagle's algorithm): write each message at once, and set TCP_NODELAY on both sides"})
+		}
+	case s != nil:
+		f.Claim += fmt.Sprintf(": threads %q %s, in %s", s.thread, s.means().stands(), s.in())
+		f.Advice = append(f.Advice, e.lookAt(s.means())...)
+	case len(names) > 0:
+		f.Claim += ": it waits for what it asks (" + strings.Join(names, ", ") + "), or sleeps"
+	default:
+		f.Claim += ": it asks nobody, so it sleeps, or waits for a timer, for a look that is " +
+			"only taken now and then, or for another thread"
+	}
+	f.Advice = append(f.Advice, e.dependencyAdvice()...)
+	f.Evidence = append(f.Evidence, e.askedFacts()...)
+	return f
+}
+
+// mostAsked is the address that is asked most often for a request, at least now and then.
+func (e *Evidence) mostAsked() (to string, calls float64) {
+	for _, at := range e.sampledOf(measure.OutgoingExchanges) {
+		if n := e.calls(at, gentle); n >= .5 && n > calls {
+			to, calls = at, n
+		}
+	}
+	return to, calls
+}
+
+// leastStood is in which part of the looks a thread has to stand in a place, for a request to spend
+// much of its time there.
+const leastStood = .4
+
+// stoodAlone is where threads stand in the midst of requests that come one after the other; nil
+// where that is not seen. Who waits for an answer is not told, as it may be a client's.
+func (e *Evidence) stoodAlone() (most *stand) {
+	looks, best := e.looks()[gentle], leastStood
+	places := map[string]bool{}
+	for _, l := range looks {
+		for place := range l.at {
+			places[place] = true
+		}
+	}
+	for place := range places {
+		s, ok := standOf(place)
+		m := s.means()
+		if s.half = mean(looks, place); !ok || m == nil || !m.works || m.waitsThere() ||
+			s.half < best || s.half == best && most != nil && place > most.place() {
+			continue
+		}
+		most, best = &s, s.half
+	}
+	return most
+}
+
+// lookAt is how to see more of what threads wait for.
+func (e *Evidence) lookAt(m *meaning) []Action {
+	if m.look.Text == "" {
+		return nil
+	}
+	return []Action{{m.look.Text, e.filled(m.look.Command)}}
+}
+
+// longAlone is the bottleneck where not even a request that is alone is quick enough.
+func (e *Evidence) longAlone(findings []Finding) Limit {
+	if len(findings) > 0 && findings[0].Rank <= Binding {
+		return Limit{What: findings[0].Rule, Why: findings[0].Claim}
+	}
+	if e.computing() >= mostlyComputing {
+		return Limit{
+			What: "the time that a request computes",
+			Why: fmt.Sprintf("a request that is alone takes %s, and computes for %s of that",
+				span(e.alone()), span(e.gentleCost())),
+		}
+	}
+	return Limit{What: "unknown", Why: "not even one request at a time is served well"}
+}
+
+// leavesConnections says that about as many connections of the service's own are remembered to be
+// over as it has served requests: what others of the machine open is more than few lone requests
+// do.
+func (e *Evidence) leavesConnections() bool {
+	over, served := 0.0, 0.0
+	for i := range e.Run.Steps {
+		m := &Moment{Step: &e.Run.Steps[i]}
+		over = max(over, m.Max(measure.TargetOutgoingTimeWait)+
+			m.Max(measure.TargetOutgoingTimeWaitThere))
+		served += float64(m.Step.Totals.Ended.Total())
+	}
+	return over >= served/5
+}

@@ -1,0 +1,92 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+)
+
+// asks is a fixture's line: so many exchanges with a PostgreSQL in a second.
+func asks(stage, times string) string {
+	return stage + " target.outgoing.exchanges.192.0.2.7:5432 += " + times
+}
+
+func TestOneWhoAsksAgainAndAgainForARequestIsTold(t *testing.T) {
+	often := []string{asks("before", "8000"), asks("half", "10000"), asks("at-line", "20000")}
+	f := diagnosed(t, often...).found("slow-dependency")
+	if f == nil || f.Rank != Cost || f.Gain.Factor <= 1 ||
+		!f.says("asks 192.0.2.7:5432 (usually PostgreSQL) 20.0 times") || !f.says("N+1") {
+		t.Errorf("%+v", f)
+	}
+	few := []string{asks("before", "1600"), asks("half", "2000"), asks("at-line", "4000")}
+	if d := diagnosed(t, few...); d.found("slow-dependency") != nil {
+		t.Errorf("four questions for each request are a finding: %v", names(d))
+	}
+	begun := append(often, "all host.tcp.opened_active += 950",
+		"all target.outgoing.time_wait = 5800", "all target.outgoing.established = 5")
+	if d := diagnosed(t, begun...); d.found("slow-dependency") != nil {
+		t.Errorf("connections that are begun again and again are questions: %v", names(d))
+	}
+	if d := diagnosed(t, asks("all", "9000")); d.found("slow-dependency") != nil {
+		t.Errorf("what has nothing to do with the load is a finding: %v", names(d))
+	}
+}
+
+func TestAThreadThatIsBusyAskingIsNotTheCause(t *testing.T) {
+	one := []string{
+		"all host.cores = 4", "all service 4ms", "at-line service 9ms", "over service 90ms",
+		"all target.cpu.seconds += .35", "half target.cpu.seconds += .45",
+		"at-line target.cpu.seconds += .93", "over target.cpu.seconds += .97",
+		"over target.threads.full = 1", "over goodput 1010",
+		"half target.threads.hottest_share = .45", "at-line target.threads.hottest_share = .9",
+	}
+	d := ofRuntime(t, measure.RuntimeNode, "", one...)
+	if d.found("single-threaded") == nil {
+		t.Fatalf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+	often := append(one, asks("before", "8000"), asks("half", "10000"), asks("at-line", "20000"))
+	d = ofRuntime(t, measure.RuntimeNode, "", often...)
+	if len(d.Findings) < 2 || d.Findings[0].Rule != "slow-dependency" ||
+		d.Findings[0].Rank != Binding {
+		t.Errorf("found %v: %+v", names(d), d.Findings)
+	}
+}
+
+// alone is a fixture's diagnosis whose survey ended after the warm-up, as no request was quick.
+func alone(t *testing.T, lines ...string) *Diagnosis {
+	t.Helper()
+	run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines)...).open(t)
+	run.Steps = run.Steps[:2]
+	for i := range run.Steps {
+		run.Steps[i].Plan.Phase, run.Steps[i].Plan.Rate = measure.PhaseWarmUp, 0
+	}
+	run.Result = &record.Result{Judgements: []record.Judgement{
+		{Step: 1, Verdict: record.Fail}, {Step: 2, Verdict: record.Fail},
+	}}
+	return Run(run)
+}
+
+func TestARequestThatIsSlowWhenItIsAloneIsToldWhereItWaits(t *testing.T) {
+	slow := []string{"all service 90ms", "all target.cpu.seconds += 1"}
+	for says, lines := range map[string][]string{
+		"asks 192.0.2.7:5432 (usually PostgreSQL) 22.2 times": {asks("all", "10000")},
+		"TCP_NODELAY":                                        {asks("all", "950")},
+		"sleep for a time":                                   standingIn("py;sleep;nap;hr", "1", "1", "1"),
+		"waits for what it asks (192.0.2.8:6379":             {"all target.outgoing.to.192.0.2.8:6379 = 3"},
+		"it asks nobody, so it sleeps, or waits for a timer": nil,
+	} {
+		d := alone(t, append(lines, slow...)...)
+		f := d.found("slow-dependency")
+		if f == nil || len(d.Findings) != 1 || !f.says(says) && !strings.Contains(f.Claim, says) ||
+			d.First.What != f.Rule {
+			t.Errorf("%s: found %v: %+v", says, names(d), f)
+		}
+	}
+	d := alone(t, "all service 90ms", "all target.cpu.seconds += 40")
+	if len(d.Findings) != 0 || d.First.What != "the time that a request computes" {
+		t.Errorf("one that computes: found %v, %+v", names(d), d.First)
+	}
+}

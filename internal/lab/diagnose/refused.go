@@ -1,0 +1,69 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+
+	"plimsoll/internal/lab/measure"
+)
+
+const (
+	// mostlyRefused is the share of requests that are refused beyond the line, at least, where a
+	// limit of the service's own is what refuses them.
+	mostlyRefused = .05
+	// fewInside is how many lone requests' time fits into a limit at most when that is one on the
+	// rate: of places there is at least one.
+	fewInside = .6
+)
+
+// refused is the share of requests that are answered with an error, or refused before they begin.
+func (m *Moment) refused() float64 { return m.Failed(measure.BadStatus, measure.Refused) }
+
+// refuses is the finding that the service answers what is more than so many with an error, at once
+// and though the processors have room: a limit on the rate, a bulkhead, a queue that is full. Nil
+// where that is not so.
+func (e *Evidence) refuses(p *places) *Finding {
+	// Those that are let in are as quick as ever: so others that keep the machine busy are not why.
+	half, own := e.Half.Service(), e.reserve(targetProcessor)
+	if half == 0 || own == nil || own.Share() >= own.waited() || e.Over.refused() < mostlyRefused ||
+		e.AtLine.refused() > e.Over.refused()/2 ||
+		e.Over.Goodput() > 1.25*e.AtLine.Goodput() || e.Over.Service() >= takesLonger*half {
+		return nil
+	}
+	p.refused = true
+	what := "a limit on the rate or on how many may be inside, or a queue that is full"
+	if p.reached*p.alone < fewInside {
+		what = "a limit on the rate, as there is less than one inside on average"
+	}
+	others := ""
+	if names := e.asked(); len(names) > 0 {
+		others = "; or what it asks refuses (" + strings.Join(names, ", ") + ")"
+	}
+	f := &Finding{
+		Claim: fmt.Sprintf("The service refuses what is more than %s: beyond the line %s are "+
+			"answered with an error, and those that are let in as quickly as ever, while it "+
+			"has processors to spare: %s%s", rate(p.reached), percent(e.Over.refused()), what,
+			others),
+		Rank:       Binding,
+		Confidence: .75,
+		Evidence: append([]Fact{{
+			What: "share of the requests that are answered with an error, at the line and beyond",
+			Value: percent(e.AtLine.refused()) + ", " +
+				percent(e.Over.refused()),
+		}}, e.concurrencyFacts(p)...),
+		Gain:     e.gain(cure{}),
+		whatever: true,
+	}
+	f.Advice = append(f.Advice, Action{
+		Text: "see what the errors say, and look for what gives them: a rate limiter " +
+			"(rate.Limiter and Allow, tollbooth; express-rate-limit; slowapi, Flask-Limiter; " +
+			"Rack::Attack; Bucket4j, Resilience4j's RateLimiter and Bulkhead, Guava's " +
+			"RateLimiter; nginx's limit_req and limit_conn, HAProxy's stick tables), a semaphore " +
+			"that is only tried, an executor with a bounded queue, a circuit breaker, a pool " +
+			"that gives up at once",
+		Command: e.filled("curl -si TARGET   # during an overload"),
+	})
+	f.Advice = append(f.Advice, e.runtime().widens...)
+	f.Evidence = append(f.Evidence, e.askedFacts()...)
+	return f
+}

@@ -1,0 +1,26 @@
+package diagnose
+
+import "testing"
+
+func TestALimitThatRefusesRequestsIsTold(t *testing.T) {
+	lines := append([]string{
+		"all service 5ms", "at-line service 5ms", "over service 5ms", "over failed bad_status .28",
+	}, idleService...)
+	lines = append(lines, "over goodput 1010", "all service 300us", "at-line service 300us",
+		"over service 310us")
+	f := diagnosed(t, lines...).found("concurrency-limited")
+	if f == nil || !f.says("limit_req") || !f.says("a limit on the rate") {
+		t.Errorf("%+v", f)
+	}
+	places := append(lines, "all service 9ms", "at-line service 9ms", "over service 9ms")
+	if f := diagnosed(t, places...).found("concurrency-limited"); f == nil ||
+		!f.says("how many may be inside") {
+		t.Errorf("%+v", f)
+	}
+	// A service whose processors are busy refuses because of that.
+	busy := append(lines, "at-line host.cpu.busy_seconds += 1.9",
+		"at-line target.cpu.seconds += 1.8")
+	if d := diagnosed(t, busy...); len(d.Findings) != 0 {
+		t.Errorf("with processors busy: found %v", names(d))
+	}
+}
