@@ -1,8 +1,8 @@
 // Command agencies keeps the accounts of the agents of a shipping line. Each agent has a pool of
-// connections to PostgreSQL, of ten at most, which was right for one; four of them together may ask
-// for more than the database takes, and then requests fail which had only to wait a little.
+// connections to PostgreSQL, of twelve at most, which was right for one; four of them together may
+// ask for more than the database takes, and then requests fail which had only to wait a little.
 //
-// Cured, all agents share one pool of ten.
+// Cured, all agents share one pool of twelve.
 package main
 
 import (
@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	connections = 10 // of a pool
-	idle        = 3  // of these, while nobody needs them
+	connections = 12 // of a pool
+	unused      = 3 * time.Second
 	accounts    = 2000
 )
 
@@ -39,14 +39,15 @@ var statements = []string{
 const balance = "SELECT cents FROM accounts, pg_sleep(0.005) WHERE agent = $1 AND id = $2"
 
 // connect opens a pool.
-func connect(p *ward.Patient, address, name string, most, keep int) (*sql.DB, error) {
+func connect(p *ward.Patient, address, name string) (*sql.DB, error) {
 	db, err := sql.Open("pgx", address)
 	if err != nil {
 		return nil, fmt.Errorf("PATIENT_DATABASE: %w", err)
 	}
 	p.OnEnd(func() { db.Close() })
-	db.SetMaxOpenConns(most)
-	db.SetMaxIdleConns(keep)
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	db.SetConnMaxIdleTime(unused)
 	db.SetConnMaxLifetime(5 * time.Minute)
 	p.Registry.MustRegister(collectors.NewDBStatsCollector(db, name))
 	return db, nil
@@ -91,11 +92,7 @@ func open(p *ward.Patient) (http.Handler, error) {
 			pools[i] = pools[0]
 			continue
 		}
-		name, keep := agent, idle
-		if p.Cured {
-			name, keep = "agents", connections
-		}
-		db, err := connect(p, address, name, connections, keep)
+		db, err := connect(p, address, agent)
 		if err != nil {
 			return nil, err
 		}

@@ -20,7 +20,7 @@ import (
 
 const (
 	harbours = 8
-	articles = 1100
+	articles = 700
 )
 
 var goods = []string{"Manila rope", "Stockholm tar", "Brass shackle", "Sailcloth, No. 4",

@@ -42,14 +42,14 @@ for (let i = 0; i < 600; i++) {
 /** duty is what is to be paid for some goods, the dearest first. */
 function duty(first) {
   return goods
-    .slice(first, first + 60)
+    .slice(first, first + 200)
     .map((g) => ({ ...g, cents: Math.ceil((g.kilo * g.percent * (1 + (first % 9))) / 100) }))
     .sort((a, b) => b.cents - a.cents || a.code.localeCompare(b.code))
     .slice(0, 25);
 }
 
 function serve(request, response) {
-  const body = JSON.stringify(duty(crypto.randomInt(goods.length - 60)));
+  const body = JSON.stringify(duty(crypto.randomInt(goods.length - 200)));
   response.writeHead(200, { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body) });
   response.end(body);
 }

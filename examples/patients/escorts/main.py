@@ -1,6 +1,6 @@
-"""escorts tells which tug meets a ship, for which it asks another service with a token. A token is
-good for a minute, and is renewed, by one task at a time, when it is good for less than that. So
-each request renews it, one after the other.
+"""escorts tells which tug meets a ship, for which it asks another service with a token. There is one
+for each of two harbours, which is good for a minute, and is renewed, by one task at a time, when it
+is good for less than that. So each request renews a token, one after the other.
 
 Cured, it is renewed when it is good for less than ten seconds."""
 import argparse, asyncio, hashlib, os, random, signal, socket, time
@@ -8,16 +8,16 @@ import argparse, asyncio, hashlib, os, random, signal, socket, time
 import aiohttp
 from aiohttp import web
 
-PROCESSES = 2
+PROCESSES, HARBOURS = 2, 2
 GOOD, EARLY, LATE = 60, 60, 10  # seconds
 TUGS = [
     {"name": "Tug %d" % n, "pull": 20 + n * 7 % 60, "north": n * 37 % 500, "east": n * 91 % 700}
-    for n in range(120)
+    for n in range(600)
 ]
 
 
 class Registry:
-    """The service that is asked."""
+    """The service that is asked for the ships in a harbour."""
 
     def __init__(self, session, margin):
         self.session, self.margin = session, margin
@@ -55,13 +55,13 @@ def office(margin):
         connector = aiohttp.TCPConnector(limit=0)
         timeout = aiohttp.ClientTimeout(total=10)
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as client:
-            app["registry"] = Registry(client, margin)
+            app["registries"] = [Registry(client, margin) for _ in range(HARBOURS)]
             yield
 
     async def answer(request):
         ship = random.randrange(5000)
         try:
-            draught = await request.app["registry"].draught(ship)
+            draught = await request.app["registries"][ship % HARBOURS].draught(ship)
         except (aiohttp.ClientError, asyncio.TimeoutError) as e:
             raise web.HTTPBadGateway(text="%r\n" % e)
         return web.json_response({"ship": ship, "draught": draught, "tugs": nearest(ship, draught)})

@@ -20,7 +20,7 @@ import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Function;
 
 public class Main {
-    static final int SHIPS = 4000, PAGE = 120;
+    static final int SHIPS = 4000, PAGE = 200;
 
     /** Row of the table. */
     public static class Row {
@@ -62,14 +62,21 @@ public class Main {
         }
     }
 
+    static Method find(Class<?> type, String name) throws NoSuchMethodException {
+        for (Method method : type.getMethods()) {
+            if (method.getName().equalsIgnoreCase(name)) {
+                return method;
+            }
+        }
+        throw new NoSuchMethodException(type + " has no " + name);
+    }
+
     static Shown byName(Row row) {
         Shown shown = new Shown();
         try {
             for (Field field : Shown.class.getDeclaredFields()) {
-                String name = field.getName().substring(0, 1).toUpperCase() + field.getName().substring(1);
-                Method get = row.getClass().getMethod("get" + name);
-                Method set = shown.getClass().getMethod("set" + name, field.getType());
-                set.invoke(shown, get.invoke(row));
+                Object value = find(row.getClass(), "get" + field.getName()).invoke(row);
+                find(shown.getClass(), "set" + field.getName()).invoke(shown, value);
             }
         } catch (ReflectiveOperationException e) {
             throw new IllegalStateException(e);

@@ -1,4 +1,4 @@
-"""tariffs tells what each of fifty lines asks for a cargo. The tariff of each line is a small file,
+"""tariffs tells what each of thirty lines asks for a cargo. The tariff of each line is a small file,
 so that the office can change one without a restart, and all of them are opened and read for each
 request.
 
@@ -7,7 +7,7 @@ import argparse, hashlib, json, os, random, shutil, tempfile, time
 
 from gunicorn.app.base import BaseApplication
 
-LINES, KEPT = 50, 60
+LINES, KEPT = 30, 60
 CARGOES = ["tea", "tar", "tin", "rope", "salt", "wool", "fish", "coal"]
 
 
