@@ -1,8 +1,8 @@
 // Command agencies keeps the accounts of the agents of a shipping line. Each agent has a pool of
-// connections to PostgreSQL, of twelve at most, which was right for one; four of them together may
+// connections to PostgreSQL, of sixteen at most, which was right for one; four of them together may
 // ask for more than the database takes, and then requests fail which had only to wait a little.
 //
-// Cured, all agents share one pool of twelve.
+// Cured, all agents share one pool of sixteen.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 )
 
 const (
-	connections = 12 // of a pool
+	connections = 16 // of a pool
 	unused      = 3 * time.Second
 	accounts    = 2000
 )

@@ -1,6 +1,6 @@
-"""escorts tells which tug meets a ship, for which it asks another service with a token. There is one
-for each of two harbours, which is good for a minute, and is renewed, by one task at a time, when it
-is good for less than that. So each request renews a token, one after the other.
+"""escorts tells which tug meets a ship, for which it asks another service with a token. There is
+one for each of two harbours, which is good for a minute, and is renewed, by one task at a time,
+when it is good for less than that. So each request renews a token, one after the other.
 
 Cured, it is renewed when it is good for less than ten seconds."""
 import argparse, asyncio, hashlib, os, random, signal, socket, time

@@ -1,6 +1,6 @@
-"""tariffs tells what each of thirty lines asks for a cargo. The tariff of each line is a small file,
-so that the office can change one without a restart, and all of them are opened and read for each
-request.
+"""tariffs tells what each of thirty lines asks for a cargo. The tariff of each line is a small
+file, so that the office can change one without a restart, and all of them are opened and read for
+each request.
 
 Cured, a tariff is read again when a minute has gone."""
 import argparse, hashlib, json, os, random, shutil, tempfile, time
