@@ -39,7 +39,7 @@ for (let i = 0; i < 600; i++) {
   goods.push({ code: `${1000 + i * 7}`, name: `Tea no. ${i}`, percent: 2 + ((i * 13) % 19), kilo: 30 + ((i * 31) % 700) });
 }
 
-/** duty is what is to be paid for some goods, the dearest first. */
+/** duty is what is to be paid for some goods, the most expensive first. */
 function duty(first) {
   return goods
     .slice(first, first + 200)
