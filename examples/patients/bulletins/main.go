@@ -92,7 +92,7 @@ func (h *hub) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 		h.publish(position{ship, rand.IntN(90 * 60), rand.IntN(180 * 60)})
 	}
 	p := h.find(ship)
-	fmt.Fprintln(w, p.ship, p.north, p.east, work.Do(5))
+	fmt.Fprintln(w, p.ship, p.north, p.east, work.Do(3))
 }
 
 func open(p *ward.Patient) (http.Handler, error) {
