@@ -22,7 +22,7 @@ import (
 const (
 	ships   = 3000
 	waiting = 4096                   // positions in a queue
-	takes   = 2 * time.Millisecond   // to write positions down
+	takes   = 4 * time.Millisecond   // to write positions down
 	reports = 2                      // one request in so many has a new position
 	pause   = 100 * time.Millisecond // when they could not be written down
 )
