@@ -11,7 +11,7 @@ gain that the finding predicted beside the gain that the cure brought. Writes be
 
 examples/patients/patients.json lists them. An entry has:
   name, folder      what it is called, and where its code is under examples/patients
-  half              A: rules were developed against it; B to I: held back until they were done. The first patients are in none
+  half              A: rules were developed against it; B to J: held back until they were done. The first patients are in none
   disease, cure     a sentence each, for a person
   rule              the rule that has to fire first; a service that is sick in two ways has rules instead, in the order in which they give,
                     and is surveyed once more with only the first disease cured; a healthy one has neither, and no cure
@@ -267,7 +267,7 @@ def parse():
     p.add_argument("--keep", default="", metavar="DIR", help="keep the run directories here")
     p.add_argument("--again", default="", metavar="DIR", help="survey nothing: diagnose the runs that --keep has kept")
     p.add_argument("--sick", action="store_true", help="only as they are, and not cured: half the time, and no gain to compare with")
-    p.add_argument("--half", default="", choices=["A", "B", "C", "D", "E", "F", "G", "H", "I", "ABCDEFGHI"], help="only the patients of these halves")
+    p.add_argument("--half", default="", choices=["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "ABCDEFGHIJ"], help="only the patients of these halves")
     p.add_argument("--port", type=int, default=18800, help="the services listen here, and show their insides on the next one")
     p.add_argument("names", nargs="*", help="patients (all)")
     a = p.parse_args()
