@@ -24,6 +24,27 @@ var commonWastes = []waste{
 			"whole file at once",
 	},
 	{
+		what: "answers and data that are compressed each time",
+		functions: []string{
+			"compress/flate.(*Writer).", "compress/gzip.(*Writer).", "compress/zlib.(*Writer).",
+			"compress/lzw.(*Writer).", "github.com/klauspost/compress/flate.(*Writer).",
+			"github.com/klauspost/compress/gzip.(*Writer).",
+			"github.com/klauspost/compress/zstd.(*Encoder).",
+			"github.com/andybalholm/brotli.(*Writer).", "github.com/ulikunitz/xz.(*Writer).",
+			"java.util.zip.Deflater.deflate", "java.util.zip.Deflater.deflateBytesBytes",
+			"System.IO.Compression.DeflateStream.Write", "System.IO.Compression.BrotliStream.Write",
+		},
+		begins: []string{
+			"deflate_slow", "deflate_fast", "deflate_medium", "deflate_stored", "longest_match",
+			"Cr_z_deflate", "ZSTD_compress", "BrotliEncoder", "BrotliCompress", "lzma_code",
+			"BZ2_compressBlock",
+		},
+		common: true,
+		instead: "compress what stays the same for a while once, and keep it; use a lower level " +
+			"(gzip 9 takes several times as long as 5, for a few percent); or leave it to a " +
+			"proxy that keeps answers",
+	},
+	{
 		what: "texts that are put together or taken apart by a format which is read each time " +
 			"(Sscanf, Sprintf, String.format, dates)",
 		functions: []string{

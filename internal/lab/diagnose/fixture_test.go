@@ -164,6 +164,8 @@ func (f *fixture) set(stage string, words []string) error {
 		step.Plan.Connections = int(value)
 	case words[0] == "connections":
 		step.Totals.ConnectionsMade = uint64(value * fixtureSeconds)
+	case words[0] == "closing":
+		step.Totals.Closing = uint64(value * fixtureSeconds)
 	case words[0] == "failed":
 		for k := range measure.Kinds {
 			if measure.Kind(k).String() == words[1] {

@@ -80,6 +80,20 @@ func TestConnectionsOfClientsThatAreResetAreClosedByTheService(t *testing.T) {
 	}
 }
 
+func TestWhoeverClosesFirstAServiceWhoseAnswersSayCloseEndsTheConnections(t *testing.T) {
+	clients := []string{
+		"at-line connections 1000", "at-line kept 40", "all listener.connections.time_wait = 0",
+		"all listener.clients.time_wait = 5000",
+	}
+	f := diagnosed(t, append(clients, "all closing 1000")...).found("client-connections-closed")
+	if f == nil || !f.says("after 1.00 requests each") {
+		t.Errorf("found %+v", f)
+	}
+	if d := diagnosed(t, append(clients, "all closing 100")...); d.found("client-connections-closed") != nil {
+		t.Errorf("a tenth of the answers say so: found %v", names(d))
+	}
+}
+
 func TestConnectionsOfClientsAreClosedByTheServiceWhereverSocketsWereCounted(t *testing.T) {
 	const rule = "client-connections-closed"
 	made := []string{"at-line connections 1000", "at-line kept 40"}

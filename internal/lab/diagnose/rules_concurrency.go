@@ -36,9 +36,11 @@ var concurrencyRules = []Rule{
 					if r == nil {
 						return "", false
 					}
-					return percent(r.Share()) + " of what it may use; expected gain " +
-							times(g.Factor), r.Share() >= r.waited() &&
-							g.Factor < leastGain
+					host := e.busy(hostProcessor)
+					return fmt.Sprintf("%s of what it may use, and the machine is %s busy; "+
+							"expected gain %s", percent(r.Share()), percent(host), times(g.Factor)),
+						r.Share() >= r.waited() && g.Factor < leastGain ||
+							r.Share() >= mostlyOwn && host >= saturated && g.Factor < leastBusy
 				},
 			},
 			{
@@ -67,6 +69,11 @@ var concurrencyRules = []Rule{
 
 // leastGain is the gain from which on it is worth having more places.
 const leastGain = 1.05
+
+// leastBusy is the same where the whole machine is at its limit, mostlyOwn of it by the service: what
+// looks like places that are all taken may be connections that carry many requests at once, of which
+// two are enough.
+const leastBusy, mostlyOwn = 1.2, .7
 
 // mostlyFull is the share of the places that have to be taken by what lone requests take.
 const mostlyFull = .6

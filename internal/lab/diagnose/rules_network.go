@@ -253,7 +253,7 @@ var networkRules = []Rule{
 				}
 				return fmt.Sprintf("%s connections were closed first by the service, "+
 						"%s by its clients", number(here), number(there)),
-					!e.resetsClients() && (here <= 2*there || here < fewClosed)
+					!e.endsThem() && !e.resetsClients() && (here <= 2*there || here < fewClosed)
 			}},
 		},
 	},
@@ -481,6 +481,13 @@ func (e *Evidence) resetsClients() bool {
 	connections := float64(e.AtLine.Step.Plan.Connections)
 	return here+there < fewClosed && e.AtLine.Failed(measure.Timeout) == 0 &&
 		float64(e.AtLine.Step.Totals.ConnectionsMade) > connections+fewClosed && connections > 0
+}
+
+// endsThem says that as many answers end their connection, by what they say, as connections were made:
+// whoever closes first then, the service has it closed.
+func (e *Evidence) endsThem() bool {
+	t := &e.AtLine.Step.Totals
+	return t.Closing > 0 && 2*t.Closing >= t.ConnectionsMade
 }
 
 // connectionShare is the share of the target's processor time that goes into making connections:

@@ -270,6 +270,9 @@ func (h *http1Conn) whole(body []byte, cut, surplus bool) {
 		return
 	}
 	keep := w.parser.KeepAlive
+	if !keep {
+		w.closing++
+	}
 	verdict := l.judge(w.parser.Status, &w.parser.Fields, body, cut)
 	session := l.over(verdict.Kind)
 	w.putHeld(l)

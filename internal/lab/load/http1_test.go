@@ -252,6 +252,26 @@ func TestAnAnswerBeforeTheWholeRequestEndsTheConnection(t *testing.T) {
 	}
 }
 
+func TestAnswersThatEndTheirConnectionAreCounted(t *testing.T) {
+	for answer, closing := range map[string]uint64{
+		okAnswer: 0,
+		"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok": 50,
+		"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok":                      50,
+	} {
+		s := serve(t, func(_ int64, _ *http.Request, c net.Conn) bool {
+			io.WriteString(c, answer)
+			return closing == 0
+		})
+		o := get(t, s.url())
+		o.Arrivals = every(50, ms)
+		totals, _ := run(t, o)
+		want(t, totals, map[measure.Kind]uint64{measure.OK: 50})
+		if totals.Closing != closing {
+			t.Errorf("%d of 50 end their connection after %q", totals.Closing, answer)
+		}
+	}
+}
+
 func TestATargetThatClosesEveryConnectionIsNotAskedWithoutEnd(t *testing.T) {
 	s := accept(t, func(int64, net.Conn) {})
 	o := get(t, s.url())

@@ -22,6 +22,7 @@ type Outcome struct {
 	Made     uint64         `json:"connections_made"`
 	Reused   uint64         `json:"connections_reused"`
 	Resumed  uint64         `json:"sessions_resumed"`
+	Closing  uint64         `json:"responses_that_close"`
 	Drained  uint64         `json:"drained"`
 	// Arrivals that were begun, and how many of them the loops took too late.
 	Arrivals uint64 `json:"arrivals"`
@@ -73,6 +74,7 @@ func (w *worker) addTo(o *Outcome, start int64) {
 	o.Made += w.made
 	o.Reused += w.reused
 	o.Resumed += w.resumed
+	o.Closing += w.closing
 	o.Drained += w.drained
 	o.Arrivals += w.arrivals
 	o.Late += w.late
@@ -111,6 +113,7 @@ func (o *Outcome) Add(p *Outcome) {
 	o.Made += p.Made
 	o.Reused += p.Reused
 	o.Resumed += p.Resumed
+	o.Closing += p.Closing
 	o.Drained += p.Drained
 	o.Arrivals += p.Arrivals
 	o.Late += p.Late
@@ -180,6 +183,7 @@ func (o *Outcome) Totals(of *Options) *measure.Totals {
 		ConnectionsMade:   o.Made,
 		Reused:            o.Reused,
 		Resumed:           o.Resumed,
+		Closing:           o.Closing,
 		Streams:           o.Streams,
 		Peak:              o.Peak,
 		Requests:          o.Requests,

@@ -82,6 +82,7 @@ func (w *worker) passLast() {
 // tally is what a worker counts over the whole run.
 type tally struct {
 	made, reused, resumed uint64
+	closing               uint64 // answers that end their connection
 	drained               uint64 // requests that ended OK when load was not offered any more
 	arrivals, late        uint64
 	peak                  int

@@ -129,6 +129,9 @@ type Totals struct {
 	ConnectionsMade uint64 `json:"connections_made"`
 	Reused          uint64 `json:"connections_reused"`
 	Resumed         uint64 `json:"sessions_resumed"`
+	// Closing are answers of HTTP/1 that end their connection by what they say: Connection: close, or
+	// HTTP/1.0 without keep-alive.
+	Closing uint64 `json:"responses_that_close,omitempty"`
 	// Streams is how many requests a connection of HTTP/2 carried at once at most: as many as were
 	// asked for, or fewer where the target allows no more. It is 0 for HTTP/1.1.
 	Streams int `json:"streams_per_connection,omitempty"`

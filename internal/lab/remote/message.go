@@ -150,7 +150,7 @@ func (f *finished) check(a *assignment, kinds int) error {
 	shares := f.HostBusy >= 0 && f.HostBusy <= 1 && o.Busy <= 1 && o.Busy >= -1
 	times := o.LastDue >= 0 && o.Finished >= 0 && o.Cut >= 0 && o.CPU >= 0 && f.Late >= 0 &&
 		max(o.LastDue, o.Finished, o.Cut, o.CPU, f.Late) < farthest
-	counts := max(o.Made, o.Reused, o.Resumed, o.Drained, o.Arrivals, o.Late) <= most &&
+	counts := max(o.Made, o.Reused, o.Resumed, o.Closing, o.Drained, o.Arrivals, o.Late) <= most &&
 		o.Peak >= 0 && o.Peak <= 1<<32 && o.Streams >= 0 && o.Streams <= 1<<32
 	if !shares || !times || !counts || o.Loops != a.Loops || len(o.Requests) != kinds {
 		return errors.New("it has measured what cannot be")
