@@ -80,6 +80,24 @@ func TestConnectionsOfClientsThatAreResetAreClosedByTheService(t *testing.T) {
 	}
 }
 
+func TestWhatOpeningConnectionsCostsIsAssumedWhereNoProfileShowsIt(t *testing.T) {
+	opens := []string{
+		"all host.tcp.opened_active += 1000", "all target.outgoing.established = 5",
+		"all target.outgoing.time_wait = 900", "all target.cpu.seconds += .5",
+		"all host.cpu.busy_seconds += 1.9",
+	}
+	f := diagnosed(t, opens...).found("upstream-connections-not-reused")
+	if f == nil || f.Gain.Factor < 1.5 || f.Gain.High < 2*f.Gain.Factor ||
+		!strings.Contains(f.Gain.Why, "is assumed") {
+		t.Errorf("%+v", f)
+	}
+	profiled := append(opens, "at-line profile cpu nanoseconds 3000000000 main.handle < net/http.(*conn).serve")
+	f = diagnosed(t, profiled...).found("upstream-connections-not-reused")
+	if f == nil || strings.Contains(f.Gain.Why, "is assumed") {
+		t.Errorf("with a profile: %+v", f)
+	}
+}
+
 func TestWhoeverClosesFirstAServiceWhoseAnswersSayCloseEndsTheConnections(t *testing.T) {
 	clients := []string{
 		"at-line connections 1000", "at-line kept 40", "all listener.connections.time_wait = 0",
