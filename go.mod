@@ -36,10 +36,9 @@ require (
 	golang.org/x/net v0.62.0
 	golang.org/x/sys v0.49.0
 	google.golang.org/grpc v1.85.0
+	honnef.co/go/tools v0.8.2
 	pgregory.net/rapid v1.3.0
 )
-
-require honnef.co/go/tools v0.8.2
 
 require (
 	cloud.google.com/go/compute/metadata v0.9.0 // indirect
