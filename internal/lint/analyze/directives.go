@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"go/ast"
 	"path"
 	"strings"
 	"sync"
@@ -66,17 +65,14 @@ var uselessDirectives = &analysis.Analyzer{
 	Requires: []*analysis.Analyzer{directives.Analyzer},
 	Run: func(pass *analysis.Pass) (any, error) {
 		for _, directive := range pass.ResultOf[directives.Analyzer].([]lint.Directive) {
-			report(pass, directive.Directive, &directive)
+			at, about := directive.Directive.Pos(), directive.Arguments
+			if _, did := obeyed.Load(directive.Directive); len(about) < 2 {
+				pass.Reportf(at, "name the checks that are ignored here, and the reason")
+			} else if !did && about[0] != unusedCode.Name {
+				// What is ignored of unused code was never found: the analysis takes it for used.
+				pass.Reportf(at, "nothing is ignored here: remove this directive")
+			}
 		}
 		return nil, nil
 	},
-}
-
-func report(pass *analysis.Pass, at *ast.Comment, directive *lint.Directive) {
-	if len(directive.Arguments) < 2 {
-		pass.Reportf(at.Pos(), "name the checks that are ignored here, and the reason")
-	} else if _, did := obeyed.Load(at); !did && directive.Arguments[0] != unusedCode.Name {
-		// What is ignored of unused code was never found: the analysis takes it for used.
-		pass.Reportf(at.Pos(), "nothing is ignored here: remove this directive")
-	}
 }

@@ -1,5 +1,5 @@
-// Analyze is the tool that make lint gives to go vet: the checks of go vet and of staticcheck in one
-// process per package. It must not know the house's own rules, which are in internal/lint.
+// Command analyze is the tool that make lint gives to go vet: the checks of go vet and of staticcheck
+// in one process per package. It must not know the house's own rules, which are in internal/lint.
 //
 // staticcheck as a command of its own reads and type-checks every dependency again: with empty
 // caches the two commands took 243 seconds of the processor, this one takes 130. And go vet keeps
