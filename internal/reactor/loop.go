@@ -44,6 +44,7 @@ type Loop struct {
 	posts    sync.Mutex
 	queue    []func()
 	draining []func() // queue's other half
+	posted   int64    // Clock when posts were last run
 	pending  atomic.Bool
 	sleeping atomic.Bool
 	wakers   atomic.Int32 // goroutines between finding the loop asleep and having woken it
@@ -55,6 +56,7 @@ type Loop struct {
 	vector   vector       // of SendStored
 	after    []Runner     // run once the batch is out
 	stopped  bool
+	woken    bool // soon, the last time that it slept
 	thread   int  // the thread's id while running, for invariant checks
 	stepping bool // Step is on the stack
 
@@ -76,6 +78,7 @@ type Stats struct {
 	Waited int64 // nanoseconds of them in which it had nothing to do; the rest it was busy
 	Turns  uint64
 	Waits  uint64 // turns that had to wait in the kernel
+	Kept   uint64 // of these, those that began without giving the loop's processor away
 }
 
 // Runner is deferred work.
@@ -354,9 +357,10 @@ func (l *Loop) wait() int {
 		l.sleeping.Store(false)
 		n = l.spin()
 	} else {
-		n = l.poll.wait(sleep)
+		n = l.sleep(sleep)
 		l.sleeping.Store(false)
 		l.now = Clock()
+		l.woken = l.now-before < briefly
 	}
 	l.stats.Waits++
 	l.stats.Waited += l.now - before
@@ -393,6 +397,7 @@ func (l *Loop) runLater() {
 
 func (l *Loop) runPosts() {
 	l.pending.Store(false)
+	l.posted = l.now
 	l.posts.Lock()
 	l.queue, l.draining = l.draining[:0], l.queue
 	arrived := l.arrivals

@@ -142,6 +142,12 @@ func (p *poller) wait(nanoseconds int64) int {
 	return n
 }
 
+// waitBriefly is wait: what the scheduler does meanwhile is not measured here.
+func (p *poller) waitBriefly(nanoseconds int64) (n int, over bool) {
+	n = p.wait(nanoseconds)
+	return n, n == 0
+}
+
 func (p *poller) translate(k *unix.Kevent_t) event {
 	token, known := p.tokens[int(k.Ident)]
 	if k.Filter == unix.EVFILT_USER || !known {
