@@ -7,6 +7,8 @@
 package main
 
 import (
+	"os"
+
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/suite/vet"
 	"golang.org/x/tools/go/analysis/unitchecker"
@@ -17,6 +19,9 @@ import (
 )
 
 func main() {
+	if borrowed(os.Args[1:]) {
+		unitchecker.Main(ofBorrowed...)
+	}
 	checks := []*analysis.Analyzer{unusedCode}
 	for _, suite := range [][]*lint.Analyzer{
 		simple.Analyzers, staticcheck.Analyzers, stylecheck.Analyzers,
