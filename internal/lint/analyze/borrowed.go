@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/gob"
 	"encoding/json"
 	"os"
 	"strings"
@@ -27,4 +28,14 @@ func borrowed(args []string) bool {
 	var unit unitchecker.Config
 	text, err := os.ReadFile(args[len(args)-1])
 	return err == nil && json.Unmarshal(text, &unit) == nil && unit.VetxOnly && unit.ModuleVersion != ""
+}
+
+// knowFacts has facts of the standard library be read that only other checks than these look at.
+func knowFacts(checks []*analysis.Analyzer) {
+	for _, check := range checks {
+		for _, fact := range check.FactTypes {
+			gob.Register(fact)
+		}
+		knowFacts(check.Requires)
+	}
 }

@@ -19,9 +19,6 @@ import (
 )
 
 func main() {
-	if borrowed(os.Args[1:]) {
-		unitchecker.Main(ofBorrowed...)
-	}
 	checks := []*analysis.Analyzer{unusedCode}
 	for _, suite := range [][]*lint.Analyzer{
 		simple.Analyzers, staticcheck.Analyzers, stylecheck.Analyzers,
@@ -31,6 +28,10 @@ func main() {
 				checks = append(checks, check.Analyzer)
 			}
 		}
+	}
+	if borrowed(os.Args[1:]) {
+		knowFacts(checks)
+		unitchecker.Main(ofBorrowed...)
 	}
 	for _, check := range checks {
 		obeyDirectives(check)
