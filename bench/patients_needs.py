@@ -94,7 +94,8 @@ def postgres(connections=100):
 
 def make_cluster(initdb, data):
     """The files of a new PostgreSQL. Where PATIENT_CLUSTER names a folder they are made once and
-    kept there, and the others are copies: it is for tests, which need many."""
+    kept there, and the others are copies: it is for tests, which need many. The databases that
+    others would be made from are dropped then, since they are two thirds of what is copied."""
     options = ["-U", "patient", "-A", "trust", "--no-sync", "-E", "UTF8", "--no-locale"]
     kept = os.environ.get("PATIENT_CLUSTER")
     if kept is None:
@@ -105,14 +106,24 @@ def make_cluster(initdb, data):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not os.path.exists(first):
             make(initdb + options + ["-D", data])
+            alone = [os.path.join(os.path.dirname(initdb[-1]), "postgres"), "--single", "-D", data]
+            make(initdb[:-1] + alone + ["postgres"], WITHOUT_TEMPLATES)
             make(["cp", "-a", data, first])
             return
     make(["cp", "-a", first, data])
 
 
-def make(words):
-    """Runs a command that is part of making a PostgreSQL."""
-    made = subprocess.run(words, cwd="/", capture_output=True, text=True, timeout=BEGIN)
+WITHOUT_TEMPLATES = """UPDATE pg_database SET datistemplate = false
+DROP DATABASE template0
+DROP DATABASE template1
+"""
+
+
+def make(words, says=""):
+    """Runs a command that is part of making a PostgreSQL, and says that to it."""
+    made = subprocess.run(
+        words, cwd="/", input=says, capture_output=True, text=True, timeout=BEGIN
+    )
     if made.returncode != 0:
         raise Missing(words[-1] + " was not made: " + made.stderr.strip()[-300:])
 

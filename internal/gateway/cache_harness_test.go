@@ -3,7 +3,6 @@ package gateway
 import (
 	"crypto/tls"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -171,12 +170,12 @@ func (c *call) read() *got {
 			c.one.Close()
 			return g
 		}
-		body, err := io.ReadAll(r.Body)
+		body, err := readString(r.Body)
 		if r.StatusCode < 200 {
 			g.interims++
 			continue
 		}
-		g.status, g.fields, g.body, g.trailers, g.cut = r.StatusCode, r.Header, string(body),
+		g.status, g.fields, g.body, g.trailers, g.cut = r.StatusCode, r.Header, body,
 			r.Trailer, err != nil
 		g.closes = r.Close
 		if g.cut || r.Close || c.of.one != nil {

@@ -62,11 +62,11 @@ func request(t *testing.T, c *http.Client, method, url string, fields ...string)
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
+	body, err := readString(res.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res.StatusCode, string(body), res.Header
+	return res.StatusCode, body, res.Header
 }
 
 // cacheStatus checks that Cache-Status says each of words.

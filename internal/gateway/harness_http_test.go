@@ -110,11 +110,11 @@ func (p *peer) expectEnd() {
 // expectCut reads to the end and returns what came, which must not be an orderly end.
 func (p *peer) expectCut() string {
 	p.t.Helper()
-	b, err := io.ReadAll(p.r)
+	b, err := readString(p.r)
 	if !errors.Is(err, syscall.ECONNRESET) {
 		p.t.Fatalf("got %q and then %v, want a connection that is cut", b, err)
 	}
-	return string(b)
+	return b
 }
 
 // reset closes the connection so that the other side sees an error.
@@ -129,8 +129,8 @@ func (c *serviceConn) request() (*http.Request, string, bool) {
 	if err != nil {
 		return nil, "", false
 	}
-	body, err := io.ReadAll(r.Body)
-	return r, string(body), err == nil
+	body, err := readString(r.Body)
+	return r, body, err == nil
 }
 
 // write sends raw bytes and says whether that went well.

@@ -178,11 +178,11 @@ func (p *peer) response(method string) (*http.Response, string) {
 	if err != nil {
 		p.t.Fatalf("read the response: %v", err)
 	}
-	body, err := io.ReadAll(r.Body)
+	body, err := readString(r.Body)
 	if err != nil {
 		p.t.Fatalf("read the body: %v", err)
 	}
-	return r, string(body)
+	return r, body
 }
 
 // status reads one response, whole or interim, to a request of the given method.
@@ -195,11 +195,11 @@ func (p *peer) status(method string) int {
 // rest reads until the gateway closes.
 func (p *peer) rest() string {
 	p.t.Helper()
-	b, err := io.ReadAll(p.r)
+	b, err := readString(p.r)
 	if err != nil {
 		p.t.Fatalf("read to the end: %v", err)
 	}
-	return string(b)
+	return b
 }
 
 // exchange sends raw bytes on a new connection and reads until the gateway closes.

@@ -346,7 +346,7 @@ func (a *h2Asked) answerLike(t *testing.T, response string) {
 				}
 			}
 		}
-		body, err := io.ReadAll(r.Body)
+		body, err := readString(r.Body)
 		if err != nil {
 			t.Error(err)
 			return
@@ -357,7 +357,7 @@ func (a *h2Asked) answerLike(t *testing.T, response string) {
 		}
 		a.headers(len(body) == 0 && len(r.Trailer) == 0, pairs...)
 		if len(body) > 0 {
-			a.data(string(body), len(r.Trailer) == 0)
+			a.data(body, len(r.Trailer) == 0)
 		}
 		if len(r.Trailer) > 0 {
 			var trailers []string

@@ -118,10 +118,11 @@ func TestHazardRequestsOfHTTP3ThatAreNotServedHoldNothing(t *testing.T) {
 // The reset that is one too many is of a stream like others, and what it held goes with it.
 func TestHazardOneResetTooManyWhileResponsesOfHTTP3Wait(t *testing.T) {
 	t.Parallel()
+	large := "HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + strings.Repeat("x", 1_000_000)
 	s := newService(t, func(c *serviceConn, _ int) {
 		for head := c.head(); head != ""; head = c.head() {
 			if strings.HasPrefix(head, "GET /large") {
-				c.write("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n" + strings.Repeat("x", 1_000_000))
+				c.write(large)
 			}
 		}
 	})

@@ -7,6 +7,8 @@
 package main
 
 import (
+	"os"
+
 	"golang.org/x/tools/go/analysis"
 	"golang.org/x/tools/go/analysis/suite/vet"
 	"golang.org/x/tools/go/analysis/unitchecker"
@@ -26,6 +28,10 @@ func main() {
 				checks = append(checks, check.Analyzer)
 			}
 		}
+	}
+	if borrowed(os.Args[1:]) {
+		knowFacts(checks)
+		unitchecker.Main(ofBorrowed...)
 	}
 	for _, check := range checks {
 		obeyDirectives(check)

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"encoding/gob"
+	"encoding/json"
+	"os"
+	"strings"
+
+	"golang.org/x/tools/go/analysis"
+	"golang.org/x/tools/go/analysis/passes/ctrlflow"
+	"golang.org/x/tools/go/analysis/passes/printf"
+	"golang.org/x/tools/go/analysis/unitchecker"
+	"honnef.co/go/tools/analysis/facts/deprecated"
+)
+
+// ofBorrowed are what is asked of a package of another module, for the sake of those that import it:
+// what is deprecated there, what formats as Printf does, what does not return. The other checks whose
+// findings cross packages (which functions are pure, which results are never nil) build SSA for every
+// function: a third of this tool's time, for nothing that they have ever said of code here.
+var ofBorrowed = []*analysis.Analyzer{deprecated.Analyzer, printf.Analyzer, ctrlflow.Analyzer}
+
+// borrowed says whether go vet gives this process a package of another module, of which nothing is
+// to be reported. A configuration that cannot be read is unitchecker's to complain about.
+func borrowed(args []string) bool {
+	if len(args) == 0 || !strings.HasSuffix(args[len(args)-1], ".cfg") {
+		return false
+	}
+	var unit unitchecker.Config
+	text, err := os.ReadFile(args[len(args)-1])
+	return err == nil && json.Unmarshal(text, &unit) == nil && unit.VetxOnly && unit.ModuleVersion != ""
+}
+
+// knowFacts has facts of the standard library be read that only other checks than these look at.
+func knowFacts(checks []*analysis.Analyzer) {
+	for _, check := range checks {
+		for _, fact := range check.FactTypes {
+			gob.Register(fact)
+		}
+		knowFacts(check.Requires)
+	}
+}
