@@ -142,23 +142,22 @@ func (p *poller) wait(nanoseconds int64) int {
 
 // waitBriefly is wait for a time in which the runtime cannot hand the processor on. over says that
 // this time is over, and false that something is ready or that the runtime has something to ask: then
-// the loop makes a turn, in which it can be stopped.
+// the loop makes a turn, in which it can be stopped. Without epoll_pwait2 it is wait.
 func (p *poller) waitBriefly(nanoseconds int64) (n int, over bool) {
-	if p.coarse {
-		return 0, true
+	if !p.coarse {
+		p.timeout = syscall.NsecToTimespec(nanoseconds)
+		found, _, errno := syscall.RawSyscall6(sysEpollPwait2, uintptr(p.epfd),
+			uintptr(unsafe.Pointer(&p.events[0])), maxEvents, uintptr(unsafe.Pointer(&p.timeout)),
+			0, 0)
+		switch errno {
+		case 0:
+			return int(found), found == 0
+		case syscall.EINTR:
+			return 0, false
+		}
 	}
-	p.timeout = syscall.NsecToTimespec(nanoseconds)
-	found, _, errno := syscall.RawSyscall6(sysEpollPwait2, uintptr(p.epfd),
-		uintptr(unsafe.Pointer(&p.events[0])), maxEvents, uintptr(unsafe.Pointer(&p.timeout)), 0,
-		0)
-	switch errno {
-	case 0:
-		return int(found), found == 0
-	case syscall.EINTR:
-		return 0, false
-	default:
-		return 0, true
-	}
+	n = p.wait(nanoseconds)
+	return n, n == 0
 }
 
 // waitMilliseconds is wait where the kernel knows whole milliseconds only: it rounds up, so that no
