@@ -9,7 +9,8 @@ The gateway has one loop on CPU 0 and shares that CPU with five programs that on
 generators and the service on CPU 1 could not offer it more than it can carry. Each class comes to a
 port of its own, so that a class whose clients give up and connect again does not use up the ports
 of another's. So P0's clients, who keep their connections, do not wait in one accept queue with
-those either. Each round measures, in a closed loop:
+those either. Each round measures, in a closed loop of as many connections as there will be (a
+request costs more with 900 of them than with 64, see --connections):
 
   line     requests a second that it proxies, and the CPU that each takes
   refusal  the CPU that a refused request takes of it: admission refuses all of them at a delay of 1
@@ -87,10 +88,10 @@ def closed(r, a, name):
     r.backend(cpu=rig.LOAD_CPU)
     r.proxy(name)
     url = f"http://127.0.0.1:{PORTS[name]}/p2"
-    r.load("warm", url, "-c", "64", "-d", "1s")
+    r.load("warm", url, "-c", f"{a.connections}", "-d", "1s")
     r.totals("warm")
     before = rig.cpu_seconds(r.pid(name))
-    r.load("closed", url, "-c", "64", "-d", f"{a.seconds}s")
+    r.load("closed", url, "-c", f"{a.connections}", "-d", f"{a.seconds}s")
     totals = r.totals("closed")
     cpu = rig.cpu_seconds(r.pid(name)) - before
     r.stop()
@@ -213,6 +214,12 @@ def main():
     )
     ap.add_argument(
         "--quick", action="store_true", help="one short round: for a look, not for a figure"
+    )
+    ap.add_argument(
+        "--connections",
+        type=int,
+        default=CONNECTIONS * len(CLASSES),
+        help="of the closed loops; as many as the open loops have, unless given",
     )
     ap.add_argument("--rounds", type=int, default=3)
     ap.add_argument("--seconds", type=int, default=20)
