@@ -13,6 +13,7 @@ over rounds is the figure.
   proxy_cost.py --plimsoll ./plimsoll --before ./old --peers relay
   proxy_cost.py --plimsoll ./plimsoll --all                 # every combination, and a Markdown table in bench/out
   proxy_cost.py --plimsoll ./plimsoll --all --quick         # the same in two minutes, with figures to match
+  proxy_cost.py --plimsoll ./plimsoll --rate 5000 --conns 64  # at one rate, far below what any of them can do
 
 Needs: wrk nginx haproxy gcc openssl (Debian packages of those names).
 """
@@ -65,6 +66,24 @@ def load(port, conns, secs, tls, headers):
     return n, rps, p99, int(bad.group(1)) if bad else 0, sum(map(int, errs.groups())) if errs else 0
 
 
+def offered(r, a, name, conns, tls, headers):
+    """What load gives, of a generator that offers every proxy the same rate."""
+    flags = ["--insecure"] if tls else []
+    for h in headers:
+        flags += ["-H", h]
+    url = f"{'https' if tls else 'http'}://127.0.0.1:{rig.PORTS[name]}/api/v1/users?page=3"
+    flags += ["--rate", f"{a.rate}", "-c", f"{conns}", "-d", f"{a.seconds}s"]
+    r.load("offered", url, *flags)
+    totals = r.totals("offered")
+    with open(f"{r.tmp}/offered.json") as said:
+        p99 = json.load(said)["response_ms"]["p99"]
+    ended = totals["ended"]
+    n = sum(ended.values())
+    if not ended.get("ok"):
+        sys.exit(f"{name} answered nothing: {ended}")
+    return n, n / totals["length_ns"] * 1e9, p99 * 1e3, n - ended["ok"], 0
+
+
 def measure(a, tls, headers, body):
     """All rounds of one combination: a list of rows, one for each proxy, number of connections
     and round."""
@@ -83,9 +102,11 @@ def measure(a, tls, headers, body):
             for rnd in range(a.rounds):
                 for n in names:
                     before = rig.cpu_seconds(r.pid(n))
-                    reqs, rps, p99, bad, errs = load(
-                        rig.PORTS[n], conns, a.seconds, tls, HEADERS[headers]
-                    )
+                    if a.rate:
+                        found = offered(r, a, n, conns, tls, HEADERS[headers])
+                    else:
+                        found = load(rig.PORTS[n], conns, a.seconds, tls, HEADERS[headers])
+                    reqs, rps, p99, bad, errs = found
                     cost = (rig.cpu_seconds(r.pid(n)) - before) * 1e6 / reqs
                     rows.append(
                         dict(
@@ -201,6 +222,11 @@ def main():
     ap.add_argument("--conns", default="64,512")
     ap.add_argument("--seconds", type=int, default=4)
     ap.add_argument("--rounds", type=int, default=3)
+    ap.add_argument(
+        "--rate",
+        type=int,
+        help="requests a second that every proxy is offered, by plimsoll load; else wrk asks for all that it can get",
+    )
     ap.add_argument("--body", type=int, default=128, help="response body bytes")
     ap.add_argument("--headers", choices=HEADERS, default="few")
     ap.add_argument("--tls", action="store_true")
