@@ -71,3 +71,31 @@ func TestWhatIsStillBeingSentIsNotWrittenOver(t *testing.T) {
 		t.Error("Redis has a value of two responses")
 	}
 }
+
+// A call that is not made has given the buffer to nobody. An outage would have one made for each
+// response otherwise.
+func TestABufferThatNobodyWasGivenIsUsedAgain(t *testing.T) {
+	const nobody = "127.0.0.1:1"
+	open, _ := newTier(t, nobody, func(o *Options) {
+		o.Redis.Failures = 1
+		o.Redis.Now = func() int64 { return 1 } // so the breaker stays open
+	})
+	busy, _ := newTier(t, nobody, func(o *Options) { o.Redis.MaxInFlight = 1 })
+	if _, err := busy.writer.Admit(); err != nil {
+		t.Fatal(err)
+	}
+	response := Response{Entry: kept(t, "key", 'a', 100)}
+	if open.writeOne(make([]byte, 0, 4096), &response) != nil {
+		t.Error("the buffer of a call that was made, and failed, is used again")
+	}
+	for name, tier := range map[string]*Tier{"the breaker is open": open, "Redis is busy": busy} {
+		given := make([]byte, 1, 4096)
+		back := tier.writeOne(given[:0], &response)
+		if len(back) == 0 || &back[0] != &given[0] {
+			t.Errorf("where %s, the buffer is thrown away", name)
+		}
+		if tier.stats.written.Load() != 0 {
+			t.Errorf("where %s, something is written", name)
+		}
+	}
+}
