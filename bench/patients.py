@@ -5,7 +5,7 @@ gain that the finding predicted beside the gain that the cure brought. Writes be
 
     python3 bench/patients.py --plimsoll ./plimsoll                      all of them; one to two minutes for each survey
     python3 bench/patients.py --plimsoll ./plimsoll lock onecore         only these
-    python3 bench/patients.py --plimsoll ./plimsoll --half D             only those of a half, or all nine with --half ABCDEFGHI
+    python3 bench/patients.py --plimsoll ./plimsoll --half D             only those of a half, or all ten with --half ABCDEFGHIJ
     python3 bench/patients.py --plimsoll ./plimsoll --keep runs          and keep the run directories
     python3 bench/patients.py --plimsoll ./plimsoll --again runs         survey nothing: diagnose kept runs once more
 
@@ -250,9 +250,13 @@ def say(patient, s):
     print("  %s, %s: %s%s" % (patient["name"], s["state"], what, "; " + s["why"] if "why" in s else ""), flush=True)
 
 
-def choose(names, halves):
+def listed():
     with open(os.path.join(WARDS, "patients.json")) as f:
-        patients = json.load(f)
+        return json.load(f)
+
+
+def choose(names, halves):
+    patients = listed()
     known = [p["name"] for p in patients]
     unknown = [n for n in names if n not in known]
     if unknown:
@@ -261,13 +265,14 @@ def choose(names, halves):
 
 
 def parse():
+    halves = sorted({patient["half"] for patient in listed() if "half" in patient})
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--plimsoll", default="./plimsoll", help="the binary")
     p.add_argument("--thorough", action="store_true", help="whole surveys rather than quick ones")
     p.add_argument("--keep", default="", metavar="DIR", help="keep the run directories here")
     p.add_argument("--again", default="", metavar="DIR", help="survey nothing: diagnose the runs that --keep has kept")
     p.add_argument("--sick", action="store_true", help="only as they are, and not cured: half the time, and no gain to compare with")
-    p.add_argument("--half", default="", choices=["A", "B", "C", "D", "E", "F", "G", "H", "I", "J", "ABCDEFGHIJ"], help="only the patients of these halves")
+    p.add_argument("--half", default="", choices=halves + ["".join(halves)], help="only the patients of these halves")
     p.add_argument("--port", type=int, default=18800, help="the services listen here, and show their insides on the next one")
     p.add_argument("names", nargs="*", help="patients (all)")
     a = p.parse_args()

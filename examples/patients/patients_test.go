@@ -14,7 +14,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -134,6 +136,36 @@ func TestEveryPatientIsListedWithAllThatASurveyNeeds(t *testing.T) {
 	slices.Sort(listed)
 	if listed = slices.Compact(listed); !slices.Equal(listed, folders) {
 		t.Errorf("patients.json lists the folders %v; those with a program are %v", listed, folders)
+	}
+}
+
+// What --help shows is a docstring, which nothing else reads.
+func TestHelpNamesHalvesThatCanBeSurveyed(t *testing.T) {
+	script, err := os.ReadFile("../../bench/patients.py")
+	if err != nil {
+		t.Fatal(err)
+	}
+	help := strings.SplitN(string(script), `"""`, 3)[1]
+	var most int
+	for _, p := range list(t) {
+		if p.Half != "" {
+			most++
+		}
+	}
+	shown := regexp.MustCompile(`--half ([A-Z]+)`).FindAllStringSubmatch(help, -1)
+	counts := []string{}
+	for _, half := range shown {
+		out, err := exec.Command("/usr/bin/python3", "-B", "-c",
+			"import sys; sys.path.insert(0, '../../bench'); import patients\n"+
+				"print(len(patients.choose([], patients.parse().half)))",
+			"--plimsoll", "/bin/true", "--half", half[1]).CombinedOutput()
+		if err != nil {
+			t.Errorf("--half %s: %v: %s", half[1], err, out)
+		}
+		counts = append(counts, strings.TrimSpace(string(out)))
+	}
+	if !slices.Contains(counts, strconv.Itoa(most)) {
+		t.Errorf("of what is shown none is all %d: %v have %v", most, shown, counts)
 	}
 }
 

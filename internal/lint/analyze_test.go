@@ -33,6 +33,15 @@ func Useless() {}
 func NoReason() { strings.Repeat("a", 3) }
 
 func usedByATest() {}
+
+//lint:ignore U1000,SA4017 the first of two shows that it is obeyed
+func alsoIgnored() {}
+
+//lint:ignore U* shows that a pattern is obeyed
+func ignoredByAPattern() {}
+
+//lint:ignore U* nothing here is unused
+func UselessPattern() {}
 `
 
 const itsTest = `package sick
@@ -71,12 +80,14 @@ func TestOneToolHasTheChecksOfVetAndOfStaticcheck(t *testing.T) {
 		"sick.go:19:1: nothing is ignored here: remove this directive",
 		"sick.go:22:1: name the checks that are ignored here, and the reason",
 		"sick.go:23:19: Repeat doesn't have side effects",
+		"sick.go:33:1: nothing is ignored here: remove this directive",
 	} {
 		if !strings.Contains(found, want) {
 			t.Errorf("not found: %s", want)
 		}
 	}
-	for _, not := range []string{"unusedButIgnored", "usedByATest", "sick.go:17:"} {
+	for _, not := range []string{"unusedButIgnored", "usedByATest", "sick.go:17:", "alsoIgnored", "sick.go:27:",
+		"ignoredByAPattern", "sick.go:30:"} {
 		if strings.Contains(found, not) {
 			t.Errorf("%s is reported", not)
 		}

@@ -4,7 +4,7 @@ closed after each answer, and the next request begins with a TLS handshake.
 
 Cured, connections to the service are kept."""
 import argparse, contextlib, os, signal, socket, subprocess, sys, tempfile, time
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 
 CONFIG = """
 global
@@ -42,8 +42,8 @@ def free_port():
 
 
 def reachable(host, port):
-    with contextlib.suppress(OSError):
-        c = HTTPConnection(host, port, timeout=LATE)
+    c = HTTPConnection(host, port, timeout=LATE)
+    with contextlib.suppress(OSError, HTTPException), contextlib.closing(c):
         c.request("GET", "/")
         return c.getresponse().status == 200
     return False
@@ -62,14 +62,16 @@ def main():
         "service": os.environ["PATIENT_SERVICE"],
         "certificate": os.environ["PATIENT_CERTIFICATE"],
     }
-    # The signal is blocked, and waited for, so that none is lost before HAProxy is told.
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    # The signals are blocked, and waited for, so that none is lost before HAProxy is told, and its
+    # end is seen.
+    signs = [signal.SIGTERM, signal.SIGCHLD]
+    signal.pthread_sigmask(signal.SIG_BLOCK, signs)
     with tempfile.NamedTemporaryFile("w", prefix="patient-haproxy-", suffix=".cfg") as file:
         file.write(CONFIG % settings)
         file.flush()
         proxy = subprocess.Popen(
             ["setpriv", "--pdeathsig", "TERM", "--", "haproxy", "-q", "-db", "-f", file.name],
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM]),
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, signs),
         )
         until = time.monotonic() + LATE
         while not reachable(host, port):
@@ -78,7 +80,9 @@ def main():
                 sys.exit("HAProxy did not start")
             time.sleep(0.05)
         print("ready %(address)s" % settings, flush=True)
-        signal.sigwait([signal.SIGTERM])
+        while signal.sigwait(signs) == signal.SIGCHLD:
+            if proxy.poll() is not None:
+                sys.exit("HAProxy is gone")
         proxy.terminate()
         proxy.wait()
 

@@ -55,17 +55,19 @@ function serve(request, response) {
 }
 
 if (cluster.isPrimary) {
-  const { cert, key } = certify();
+  const pair = certify();
   let missing = os.availableParallelism();
-  for (let i = missing; i > 0; i--) cluster.fork({ CUSTOMS_CERTIFICATE: cert, CUSTOMS_KEY: key });
+  for (let i = missing; i > 0; i--) cluster.fork().send(pair);
   cluster.on('listening', (_, at) => {
     if (--missing === 0) console.log(`ready ${at.address}:${at.port}`);
   });
 } else {
-  const server = https.createServer({ cert: process.env.CUSTOMS_CERTIFICATE, key: process.env.CUSTOMS_KEY }, serve);
-  server.keepAliveTimeout = 120_000;
-  if (!flags.cured) server.maxRequestsPerSocket = 1;
-  server.listen(Number(port), host, 1024);
+  process.once('message', (pair) => {
+    const server = https.createServer(pair, serve);
+    server.keepAliveTimeout = 120_000;
+    if (!flags.cured) server.maxRequestsPerSocket = 1;
+    server.listen(Number(port), host, 1024);
+  });
   process.on('disconnect', () => process.exit(0)); // the primary is gone
 }
 process.on('SIGTERM', () => process.exit(0));

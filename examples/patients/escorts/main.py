@@ -1,6 +1,7 @@
-"""escorts tells which tug meets a ship, for which it asks another service with a token. There is
-one for each of two harbours, which is good for a minute, and is renewed, by one task at a time,
-when it is good for less than that. So each request renews a token, one after the other.
+"""escorts tells which tug meets a ship, for which it asks another service with a token. Each of two
+processes has one for each of two harbours, which is good for a minute, and is renewed, by one task
+at a time, when it is good for less than that. So each request renews one of the four tokens, and
+those for the same one do so one after the other.
 
 Cured, it is renewed when it is good for less than ten seconds."""
 import argparse, asyncio, hashlib, os, random, signal, socket, time
@@ -10,6 +11,7 @@ from aiohttp import web
 
 PROCESSES, HARBOURS = 2, 2
 GOOD, EARLY, LATE = 60, 60, 10  # seconds
+PATIENCE = 5  # seconds that a client waits at most
 TUGS = [
     {"name": "Tug %d" % n, "pull": 20 + n * 7 % 60, "north": n * 37 % 500, "east": n * 91 % 700}
     for n in range(600)
@@ -53,15 +55,15 @@ def nearest(ship, draught):
 def office(margin):
     async def session(app):
         connector = aiohttp.TCPConnector(limit=0)
-        timeout = aiohttp.ClientTimeout(total=10)
-        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as client:
+        async with aiohttp.ClientSession(connector=connector) as client:
             app["registries"] = [Registry(client, margin) for _ in range(HARBOURS)]
             yield
 
     async def answer(request):
         ship = random.randrange(5000)
         try:
-            draught = await request.app["registries"][ship % HARBOURS].draught(ship)
+            async with asyncio.timeout(PATIENCE):  # the wait for the lock is part of it
+                draught = await request.app["registries"][ship % HARBOURS].draught(ship)
         except (aiohttp.ClientError, asyncio.TimeoutError) as e:
             raise web.HTTPBadGateway(text="%r\n" % e)
         return web.json_response({"ship": ship, "draught": draught, "tugs": nearest(ship, draught)})

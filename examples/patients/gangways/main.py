@@ -4,7 +4,7 @@ begins with a handshake.
 
 Cured, connections are kept."""
 import argparse, contextlib, os, signal, socket, ssl, subprocess, sys, tempfile, time
-from http.client import HTTPSConnection
+from http.client import HTTPSConnection, HTTPException
 
 CONFIG = """
 global
@@ -57,8 +57,8 @@ def certify(folder):
 
 
 def reachable(host, port):
-    with contextlib.suppress(OSError):
-        c = HTTPSConnection(host, port, timeout=LATE, context=ssl._create_unverified_context())
+    c = HTTPSConnection(host, port, timeout=LATE, context=ssl._create_unverified_context())
+    with contextlib.suppress(OSError, HTTPException), contextlib.closing(c):
         c.request("GET", "/")
         return c.getresponse().status == 200
     return False
@@ -71,8 +71,10 @@ def main():
     a = p.parse_args()
     host, port = a.address.rsplit(":", 1)
     port = int(port) or free_port()
-    # The signal is blocked, and waited for, so that none is lost before HAProxy is told.
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+    # The signals are blocked, and waited for, so that none is lost before HAProxy is told, and its
+    # end is seen.
+    signs = [signal.SIGTERM, signal.SIGCHLD]
+    signal.pthread_sigmask(signal.SIG_BLOCK, signs)
     with tempfile.TemporaryDirectory(prefix="patient-haproxy-") as folder:
         config = os.path.join(folder, "haproxy.cfg")
         with open(config, "w") as file:
@@ -81,7 +83,7 @@ def main():
                                  "service": os.environ["PATIENT_SERVICE"]})
         proxy = subprocess.Popen(
             ["setpriv", "--pdeathsig", "TERM", "--", "haproxy", "-q", "-db", "-f", config],
-            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM]))
+            preexec_fn=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, signs))
         until = time.monotonic() + LATE
         while not reachable(host, port):
             if proxy.poll() is not None or time.monotonic() > until:
@@ -89,7 +91,9 @@ def main():
                 sys.exit("HAProxy did not start")
             time.sleep(.05)
         print("ready %s:%d" % (host, port), flush=True)
-        signal.sigwait([signal.SIGTERM])
+        while signal.sigwait(signs) == signal.SIGCHLD:
+            if proxy.poll() is not None:
+                sys.exit("HAProxy is gone")
         proxy.terminate()
         proxy.wait()
 

@@ -3,7 +3,7 @@ file, so that the office can change one without a restart, and all of them are o
 each request.
 
 Cured, a tariff is read again when a minute has gone."""
-import argparse, hashlib, json, os, random, shutil, tempfile, time
+import argparse, contextlib, hashlib, json, os, random, shutil, tempfile, time
 
 from gunicorn.app.base import BaseApplication
 
@@ -42,35 +42,36 @@ def offers(tariffs, cargo, tonnes):
     return sorted(found, key=lambda offer: (offer["cents"], offer["line"]))
 
 
-def publish():
-    """A folder with the tariffs of all lines."""
-    above = tempfile.mkdtemp(prefix="patient-tariffs-")
-    folder = os.path.join(above, "tariffs.d")
-    os.mkdir(folder)
-    for n in range(LINES):
-        with open(os.path.join(folder, "line-%02d.conf" % n), "w") as file:
-            file.write("base=%d\n" % (9000 + 37 * n))
-            for i, cargo in enumerate(CARGOES):
-                file.write("%s=%d\n" % (cargo, 200 + (n * 31 + i * 17) % 150))
-    return folder
+@contextlib.contextmanager
+def published():
+    """A folder with the tariffs of all lines. A worker that ends leaves this block too, so
+    TemporaryDirectory would have it take the folder away from the others."""
+    above, maker = tempfile.mkdtemp(prefix="patient-tariffs-"), os.getpid()
+    try:
+        folder = os.path.join(above, "tariffs.d")
+        os.mkdir(folder)
+        for n in range(LINES):
+            with open(os.path.join(folder, "line-%02d.conf" % n), "w") as file:
+                file.write("base=%d\n" % (9000 + 37 * n))
+                for i, cargo in enumerate(CARGOES):
+                    file.write("%s=%d\n" % (cargo, 200 + (n * 31 + i * 17) % 150))
+        yield folder
+    finally:
+        if os.getpid() == maker:
+            shutil.rmtree(above)
 
 
 class Office(BaseApplication):
-    def __init__(self, address, cured):
-        self.folder = publish()
-        self.tariffs = Tariffs(self.folder, cured)
+    def __init__(self, address, tariffs):
+        self.tariffs = tariffs
         self.settings = {"bind": address, "workers": 2, "worker_class": "gthread", "threads": 8,
-                         "keepalive": 120, "when_ready": self.ready, "on_exit": self.close,
-                         "loglevel": "warning"}
+                         "keepalive": 120, "when_ready": self.ready, "loglevel": "warning"}
         super().__init__()
 
     @staticmethod
     def ready(server):
         for listener in server.LISTENERS:
             print("ready %s:%d" % listener.getsockname(), flush=True)
-
-    def close(self, server):
-        shutil.rmtree(os.path.dirname(self.folder))
 
     def load_config(self):
         for name, value in self.settings.items():
@@ -94,4 +95,5 @@ if __name__ == "__main__":
     p.add_argument("--address", default="127.0.0.1:18800")
     p.add_argument("--cured", action="store_true")
     a = p.parse_args()
-    Office(a.address, a.cured).run()
+    with published() as folder:
+        Office(a.address, Tariffs(folder, a.cured)).run()

@@ -18,15 +18,24 @@ const { values: flags } = parseArgs({
   },
 });
 const [host, port] = flags.address.split(':');
-const [redisHost, redisPort] = (process.env.PATIENT_REDIS ?? '').split(':');
+const address = process.env.PATIENT_REDIS;
+if (!address) {
+  console.error('PATIENT_REDIS is not set: give it as 127.0.0.1:6379, or let bench/patients.py start one');
+  process.exit(1);
+}
+const [redisHost, redisPort] = address.split(':');
 const GATES = ['north', 'south', 'ferry', 'fish'];
 const DAYS = 28;
 const PEOPLE = 2200; // that come through a gate on a day
 
-/** Redis sends commands over one connection, and reads the answers: numbers, words and errors. */
+/**
+ * Redis sends commands over one connection, and reads the answers: numbers, words and errors. When the connection is gone,
+ * it is gone.
+ */
 class Redis {
   #waiting = [];
   #rest = '';
+  #gone = null; // why there is no connection any more
 
   constructor() {
     this.socket = net.connect({ host: redisHost, port: redisPort, noDelay: true });
@@ -40,6 +49,7 @@ class Redis {
     const lines = (this.#rest + text).split('\r\n');
     this.#rest = lines.pop();
     for (const line of lines) {
+      if (this.#waiting.length === 0) throw new Error(`Redis says what nobody has asked for: ${line}`);
       const { resolve, reject } = this.#waiting.shift();
       if (line[0] === '-') reject(new Error(line.slice(1)));
       else resolve(line[0] === ':' ? Number(line.slice(1)) : line.slice(1));
@@ -47,10 +57,12 @@ class Redis {
   }
 
   #fail(error) {
+    this.#gone ??= error;
     for (const { reject } of this.#waiting.splice(0)) reject(error);
   }
 
   ask(...words) {
+    if (this.#gone) return Promise.reject(this.#gone);
     return new Promise((resolve, reject) => {
       this.#waiting.push({ resolve, reject });
       this.socket.write(`*${words.length}\r\n${words.map((w) => `$${w.length}\r\n${w}\r\n`).join('')}`);
@@ -91,6 +103,9 @@ if (cluster.isPrimary) {
     for (let i = missing; i > 0; i--) cluster.fork();
     cluster.on('listening', (_, at) => {
       if (--missing === 0) console.log(`ready ${at.address}:${at.port}`);
+    });
+    cluster.on('exit', (_, code) => {
+      if (code !== 0) process.exit(1); // it would not be the same service with fewer of them
     });
   });
 } else {

@@ -85,6 +85,7 @@ func diagnosis(t *testing.T, archive string) *Diagnosis {
 
 // disease is what a patient has to be found by.
 type disease struct {
+	half  string
 	rules []string // in order
 	// place is a word for where it is; spot, in the place of a rule, the function that has to be
 	// shown as where the time goes.
@@ -100,22 +101,39 @@ func diseases(t *testing.T) map[string]disease {
 		t.Fatal(err)
 	}
 	var patients []struct {
-		Name, Rule, Place string
-		Rules             []string
-		HotSpot           string `json:"hot_spot"`
+		Name, Half, Rule, Place string
+		Rules                   []string
+		HotSpot                 string `json:"hot_spot"`
 	}
 	if err := json.Unmarshal(text, &patients); err != nil {
 		t.Fatal(err)
 	}
 	all := map[string]disease{}
 	for _, p := range patients {
-		d := disease{rules: p.Rules, place: p.Place, spot: p.HotSpot}
+		d := disease{half: p.Half, rules: p.Rules, place: p.Place, spot: p.HotSpot}
 		if p.Rule != "" {
 			d.rules = []string{p.Rule}
 		}
 		all[p.Name] = d
 	}
 	return all
+}
+
+// A place that the rule's claim names anyway asks for nothing. Halves before J were judged with such
+// places, and stay as they were judged.
+func TestPlacesAreNotInTheClaimsOfTheirRules(t *testing.T) {
+	claims := map[string]string{}
+	for _, r := range Rules() {
+		claims[r.Name] = strings.ToLower(r.Claim)
+	}
+	for name, d := range diseases(t) {
+		if d.place == "" || d.half < "J" || len(d.rules) == 0 {
+			continue
+		}
+		if strings.Contains(claims[d.rules[0]], strings.ToLower(d.place)) {
+			t.Errorf("%s: each finding of %s says %q", name, d.rules[0], d.place)
+		}
+	}
 }
 
 // namesPlace says whether a finding says where the disease is: as names_place of bench/patients.py

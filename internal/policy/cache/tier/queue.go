@@ -2,6 +2,7 @@ package tier
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"plimsoll/internal/cache/rules"
 	"plimsoll/internal/cache/store"
+	"plimsoll/internal/redis"
 )
 
 // Response is one that was stored and is to be written. The queue owns it.
@@ -127,8 +129,8 @@ func (t *Tier) write() {
 }
 
 // writeOne writes a response and counts what became of it. The buffer is given back, and may be used
-// again, unless no answer came: the connection's goroutine may read it then for as long as it has a
-// command to send that nobody waits for any more.
+// again, unless a call was made and no answer came: the connection's goroutine may read it then for as
+// long as it has a command to send that nobody waits for any more.
 func (t *Tier) writeOne(buffer []byte, r *Response) []byte {
 	e, now := r.Entry, t.now()
 	keep := e.Meta.Keep(now.Mono, r.More) / int64(time.Millisecond)
@@ -172,7 +174,9 @@ func (t *Tier) writeOne(buffer []byte, r *Response) []byte {
 		t.stats.refused.Add(1)
 	case err != nil:
 		t.stats.writeFailed.Add(1)
-		return nil
+		if !errors.Is(err, redis.ErrOpen) && !errors.Is(err, redis.ErrBusy) {
+			return nil
+		}
 	default:
 		t.stats.written.Add(1)
 	}
