@@ -2,9 +2,12 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/slo"
 )
 
 // repeated is an address that the service asks again and again for one request.
@@ -116,10 +119,35 @@ func (e *Evidence) askOnce() Action {
 	}
 }
 
-// neverQuick says that the survey ended before it asked at any rate: not even requests that come
-// one after the other are as quick as the objectives want.
-func (e *Evidence) neverQuick() bool {
+// neverAsked says that the survey ended before it asked at any rate: all that there is to look at is
+// requests that came one after the other.
+func (e *Evidence) neverAsked() bool {
 	return e.AtLine != nil && e.Line == 0 && e.AtLine.Step.Plan.Rate == 0
+}
+
+// failsAlone is the verdict on requests that come one after the other where not even they are as the
+// objectives want, so that the survey asked at no rate; nil where that is not so.
+func (e *Evidence) failsAlone() *record.Judgement {
+	if !e.neverAsked() || e.Run.Result == nil {
+		return nil
+	}
+	for i := range e.Run.Result.Judgements {
+		j := &e.Run.Result.Judgements[i]
+		if j.Step == e.AtLine.Step.Plan.Number && j.Verdict == record.Fail {
+			return j
+		}
+	}
+	return nil
+}
+
+// neverQuick says that not even requests that come one after the other are as quick as the
+// objectives want: so many take too long that those which failed are not why.
+func (e *Evidence) neverQuick() bool {
+	j := e.failsAlone()
+	return j != nil && slices.ContainsFunc(j.Objectives, func(o record.ObjectiveShare) bool {
+		as, err := slo.Parse(o.Objective)
+		return err == nil && as.Longest() > 0 && o.Share.Estimate-e.AtLine.Failed() > o.Allowed
+	})
 }
 
 const (
@@ -226,7 +254,7 @@ func (e *Evidence) longAlone(findings []Finding) Limit {
 	if len(findings) > 0 && findings[0].Rank <= Binding {
 		return Limit{What: findings[0].Rule, Why: findings[0].Claim}
 	}
-	if e.computing() >= mostlyComputing {
+	if e.neverQuick() && e.computing() >= mostlyComputing {
 		return Limit{
 			What: "the time that a request computes",
 			Why: fmt.Sprintf("a request that is alone takes %s, and computes for %s of that",

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
 )
 
@@ -55,18 +56,60 @@ func TestAThreadThatIsBusyAskingIsNotTheCause(t *testing.T) {
 	}
 }
 
-// alone is a fixture's diagnosis whose survey ended after the warm-up, as no request was quick.
-func alone(t *testing.T, lines ...string) *Diagnosis {
+// warmedUp is a fixture's diagnosis whose survey ended after two steps of its warm-up, which were
+// judged so.
+func warmedUp(t *testing.T, first, last record.Judgement, lines ...string) *Diagnosis {
 	t.Helper()
 	run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines)...).open(t)
 	run.Steps = run.Steps[:2]
 	for i := range run.Steps {
 		run.Steps[i].Plan.Phase, run.Steps[i].Plan.Rate = measure.PhaseWarmUp, 0
 	}
-	run.Result = &record.Result{Judgements: []record.Judgement{
-		{Step: 1, Verdict: record.Fail}, {Step: 2, Verdict: record.Fail},
-	}}
+	first.Step, last.Step = 1, 2
+	run.Result = &record.Result{Judgements: []record.Judgement{first, last}}
 	return Run(run)
+}
+
+// broke is the verdict on a step that broke an objective by a share of the requests.
+func broke(objective string, share float64) record.Judgement {
+	return record.Judgement{Verdict: record.Fail, Objectives: []record.ObjectiveShare{{
+		Objective: objective, Share: model.Interval{Estimate: share}, Allowed: .01,
+	}}}
+}
+
+// alone is a fixture's diagnosis whose survey ended after the warm-up, as no request was quick.
+func alone(t *testing.T, lines ...string) *Diagnosis {
+	t.Helper()
+	return warmedUp(t, broke("p99<50ms", .9), broke("p99<50ms", .9), lines...)
+}
+
+func TestLoneRequestsAreTooSlowOnlyWhereThatWasJudged(t *testing.T) {
+	slow := broke("p99<50ms", .9)
+	good := record.Judgement{Verdict: record.Undecided}
+	lines := []string{"all service 90ms", "all target.cpu.seconds += 1"}
+	for name, c := range map[string]struct {
+		first, last record.Judgement
+		lines       []string
+	}{
+		"stopped after a good warm-up":       {good, good, nil},
+		"cold at first, and fine later":      {slow, good, nil},
+		"only errors":                        {good, broke("errors<1%", .02), nil},
+		"as many fail as break the latency":  {good, broke("p99<50ms", .02), []string{"all failed bad_status .02"}},
+		"it broke, and nothing was too slow": {good, record.Judgement{Verdict: record.Fail}, nil},
+	} {
+		d := warmedUp(t, c.first, c.last, append(lines, c.lines...)...)
+		if d.found("slow-dependency") != nil || d.First.What != "unknown" {
+			t.Errorf("%s: found %v, first %+v", name, names(d), d.First)
+		}
+		d = warmedUp(t, c.first, c.last, append(c.lines, "all service 90ms",
+			"all target.cpu.seconds += 40")...)
+		if d.First.What == "the time that a request computes" {
+			t.Errorf("%s, of one that computes: first %+v", name, d.First)
+		}
+	}
+	if d := warmedUp(t, good, slow, lines...); d.found("slow-dependency") == nil {
+		t.Errorf("the last one is too slow: found %v", names(d))
+	}
 }
 
 func TestARequestThatIsSlowWhenItIsAloneIsToldWhereItWaits(t *testing.T) {

@@ -125,7 +125,7 @@ var limitRules = []Rule{
 			threads := e.maxProcs()
 			cores := e.granted(e.AtLine.Last(measure.HostCores))
 			if threads <= 0 || threads >= math.Floor(cores) || e.busy(targetProcessor) < saturated ||
-				e.neverQuick() {
+				e.neverAsked() {
 				return nil
 			}
 			return &Finding{

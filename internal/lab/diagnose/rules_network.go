@@ -270,7 +270,7 @@ var networkRules = []Rule{
 			}
 			opened := e.AtLine.opened()
 			if e.AtLine.Goodput() == 0 || opened/e.AtLine.Goodput() <= .2 ||
-				e.neverQuick() && !e.leavesConnections() {
+				e.neverAsked() && !e.leavesConnections() {
 				return nil
 			}
 			who := "the service closes them"
