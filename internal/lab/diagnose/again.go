@@ -156,6 +156,23 @@ const (
 	delayedAck, delayedAckMost = 38e-3, 48e-3
 )
 
+// acknowledged is what to say of questions that take so long each, and all together, where that is
+// for how long an acknowledgement is put off. One that stalls among quick ones shows in the whole.
+func acknowledged(each, whole float64) []Action {
+	stalls := func(took float64) bool { return took >= delayedAck && took <= delayedAckMost }
+	which := "for each"
+	switch {
+	case stalls(each):
+	case stalls(whole):
+		which = "for all of them, of which one may take nearly all,"
+	default:
+		return nil
+	}
+	return []Action{{Text: "about 40 ms " + which + " is how long the kernel puts an " +
+		"acknowledgement off: who writes a message in two parts waits for it (Nagle's " +
+		"algorithm): write each message at once, and set TCP_NODELAY on both sides"}}
+}
+
 // slowAlone is the finding that requests take too long even when they come one after the other, and
 // hardly compute meanwhile; nil where that is not so.
 func (e *Evidence) slowAlone() *Finding {
@@ -186,11 +203,7 @@ func (e *Evidence) slowAlone() *Finding {
 		if calls >= manyCalls {
 			f.Advice = append(f.Advice, e.askOnce())
 		}
-		if each >= delayedAck && each <= delayedAckMost {
-			f.Advice = append(f.Advice, Action{Text: "about 40 ms for each is how long the " +
-				"kernel puts an acknowledgement off: who writes a message in two parts waits " +
-				"for it (Nagle's algorithm): write each message at once, and set TCP_NODELAY on both sides"})
-		}
+		f.Advice = append(f.Advice, acknowledged(each, each*max(calls, 1))...)
 	case s != nil:
 		f.Claim += fmt.Sprintf(": threads %q %s, in %s", s.thread, s.means().stands(), s.in())
 		f.Advice = append(f.Advice, e.lookAt(s.means())...)

@@ -133,3 +133,18 @@ func TestARequestThatIsSlowWhenItIsAloneIsToldWhereItWaits(t *testing.T) {
 		t.Errorf("one that computes: found %v, %+v", names(d), d.First)
 	}
 }
+
+func TestADelayedAcknowledgementIsSeenAmongQuickQuestionsToo(t *testing.T) {
+	for service, hint := range map[string]string{
+		"41ms": "for all of them", // 40 ms and 1 ms
+		"84ms": "for each",
+		"60ms": "",
+		"20ms": "",
+	} {
+		f := alone(t, "all service "+service, "all target.cpu.seconds += .1", asks("all", "900")).
+			found("slow-dependency")
+		if f == nil || f.says("TCP_NODELAY") != (hint != "") || !f.says(hint) {
+			t.Errorf("two questions in %s: %+v", service, f)
+		}
+	}
+}
