@@ -53,11 +53,21 @@ var knobsFor = map[string][]string{
 	"logging-hot":                     modeKnobs,
 }
 
+// waitsBy says that a -t is a time, as it is of gunicorn, uWSGI and Daphne, and not threads, as of
+// Puma.
+func (e *Evidence) waitsBy(knob string) bool {
+	server := e.Run.Manifest.Machine.TargetServer
+	return strings.HasPrefix(knob, "-t") && server != "" && server != "puma"
+}
+
 // startedWith is what to say of the bounds that the process was started with, where some of them
 // matter to a rule.
 func (e *Evidence) startedWith(rule string) (all []Action) {
 	var set []string
 	for _, knob := range e.Run.Manifest.Machine.TargetKnobs {
+		if e.waitsBy(knob) {
+			continue
+		}
 		if slices.ContainsFunc(knobsFor[rule], func(begins string) bool {
 			return strings.HasPrefix(knob, begins)
 		}) {

@@ -111,3 +111,17 @@ func TestGOGCThatIsOffLeavesCollectionsToTheMemoryLimit(t *testing.T) {
 		}
 	}
 }
+
+func TestATimeThatAServerWaitsForIsNoNumberOfThreads(t *testing.T) {
+	for server, told := range map[string]bool{"gunicorn": false, "uwsgi": false, "puma": true, "": true} {
+		run := newFixture(t, slices.Concat(strings.Split(base, "\n"), stuck,
+			[]string{"all target.outgoing.to.192.0.2.7:80 = 4"})...).open(t)
+		run.Manifest.Machine.TargetRuntime = measure.RuntimeCPython
+		run.Manifest.Machine.TargetServer = server
+		run.Manifest.Machine.TargetKnobs = []string{"-t 30", "-w 2"}
+		f := Run(run).found("concurrency-limited")
+		if f == nil || f.says("-t 30") != told || !f.says("-w 2") {
+			t.Errorf("%q: %+v", server, f)
+		}
+	}
+}
