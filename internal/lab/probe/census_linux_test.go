@@ -289,6 +289,10 @@ func TestWhatGoesToAndFroIsCountedOfTheTargetsConnections(t *testing.T) {
 			}
 		}
 	}
+	ask(2)
+	if got := fresh(s)[name]; got != 0 {
+		t.Errorf("%v exchanges were before the first look, want 0", got)
+	}
 	ask(3)
 	if got := fresh(s)[name]; got != 3 {
 		t.Errorf("%v exchanges on one connection, want 3", got)
@@ -299,6 +303,21 @@ func TestWhatGoesToAndFroIsCountedOfTheTargetsConnections(t *testing.T) {
 	ask(2)
 	if got := fresh(s)[name]; got != 5 {
 		t.Errorf("%v exchanges on it and on another one, want 5", got)
+	}
+	// Bodies that are passed on piece by piece both ways are no questions.
+	body := make([]byte, 4<<10)
+	for range 20 {
+		for _, ends := range [][2]*net.TCPConn{{client, server}, {server, client}} {
+			if _, err := ends[0].Write(body); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.ReadFull(ends[1], body); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := fresh(s)[name]; got != 5 {
+		t.Errorf("%v exchanges after bodies went to and fro, want 5 still", got)
 	}
 }
 
