@@ -19,7 +19,8 @@ func TestOneWhoAsksAgainAndAgainForARequestIsTold(t *testing.T) {
 	often := []string{asks("before", "8000"), asks("half", "10000"), asks("at-line", "20000")}
 	f := diagnosed(t, often...).found("slow-dependency")
 	if f == nil || f.Rank != Cost || f.Gain.Factor <= 1 ||
-		!f.says("asks 192.0.2.7:5432 (usually PostgreSQL) 20.0 times") || !f.says("N+1") {
+		!f.says("20.0 small segments with data go to 192.0.2.7:5432 (usually PostgreSQL)") ||
+		!f.says("N+1") {
 		t.Errorf("%+v", f)
 	}
 	few := []string{asks("before", "1600"), asks("half", "2000"), asks("at-line", "4000")}
@@ -33,6 +34,16 @@ func TestOneWhoAsksAgainAndAgainForARequestIsTold(t *testing.T) {
 	}
 	if d := diagnosed(t, asks("all", "9000")); d.found("slow-dependency") != nil {
 		t.Errorf("what has nothing to do with the load is a finding: %v", names(d))
+	}
+	// What goes on without requests is not theirs: five each, and 6,000 a second besides.
+	besides := []string{asks("before", "8000"), asks("half", "8500"), asks("at-line", "11000")}
+	if d := diagnosed(t, besides...); d.found("slow-dependency") != nil {
+		t.Errorf("five for each request, beside what goes on without any: %v", names(d))
+	}
+	for _, load := range []string{"half", "at-line"} {
+		if d := diagnosed(t, asks(load, "20000")); d.found("slow-dependency") != nil {
+			t.Errorf("only %s was seen: %v", load, names(d))
+		}
 	}
 }
 
@@ -115,7 +126,7 @@ func TestLoneRequestsAreTooSlowOnlyWhereThatWasJudged(t *testing.T) {
 func TestARequestThatIsSlowWhenItIsAloneIsToldWhereItWaits(t *testing.T) {
 	slow := []string{"all service 90ms", "all target.cpu.seconds += 1"}
 	for says, lines := range map[string][]string{
-		"asks 192.0.2.7:5432 (usually PostgreSQL) 22.2 times": {asks("all", "10000")},
+		"22.2 small segments with data go to 192.0.2.7:5432": {asks("all", "10000")},
 		"TCP_NODELAY":                                        {asks("all", "950")},
 		"sleep for a time":                                   standingIn("py;sleep;nap;hr", "1", "1", "1"),
 		"waits for what it asks (192.0.2.8:6379":             {"all target.outgoing.to.192.0.2.8:6379 = 3"},
