@@ -18,8 +18,9 @@ type repeated struct {
 }
 
 const (
-	// manyCalls is how many exchanges there are with one address for one request, at least, for them to
-	// be told: a few questions, or a transaction around them, are what a service is there for.
+	// manyCalls is how many exchanges there are with one address for one request, at least, for
+	// them to be told: a few questions, or a transaction around them, are what a service is there
+	// for.
 	manyCalls = 10
 	// sameCalls is by how much those that more requests bring may differ from all there are near the
 	// line, for each: what has nothing to do with requests is to be the smaller part.
@@ -105,7 +106,8 @@ func (e *Evidence) exchanged(at string, load int) (x exchanged) {
 	return x
 }
 
-// words are "22.0 small segments with data go to postgres at 127.0.0.1:5432, and as many come back".
+// words are "22.0 small segments with data go to postgres at 127.0.0.1:5432, and as many come
+// back".
 func (r *repeated) words(e *Evidence) string {
 	return fmt.Sprintf("%s small segments with data go to %s, and as many come back",
 		number(r.calls), e.named(r.to))
@@ -148,14 +150,14 @@ func (e *Evidence) askOnce() Action {
 	}
 }
 
-// neverAsked says that the survey ended before it asked at any rate: all that there is to look at is
-// requests that came one after the other.
+// neverAsked says that the survey ended before it asked at any rate: all that there is to look at
+// are requests that came one after the other.
 func (e *Evidence) neverAsked() bool {
 	return e.AtLine != nil && e.Line == 0 && e.AtLine.Step.Plan.Rate == 0
 }
 
-// failsAlone is the verdict on requests that come one after the other where not even they are as the
-// objectives want, so that the survey asked at no rate; nil where that is not so.
+// failsAlone is the verdict on requests that come one after the other where not even they are as
+// the objectives want, so that the survey asked at no rate; nil where that is not so.
 func (e *Evidence) failsAlone() *record.Judgement {
 	if !e.neverAsked() || e.Run.Result == nil {
 		return nil
@@ -247,8 +249,8 @@ func (e *Evidence) slowAlone() *Finding {
 	return f
 }
 
-// mostAsked is the address with which most was exchanged for a request, at least now and then. There is
-// one load only, so that what goes on without requests is in it: that it is asked is not claimed.
+// mostAsked is the address with which most was exchanged for a request, at least now and then. There
+// is one load only, so that what goes on without requests is in it: that it is asked is not claimed.
 func (e *Evidence) mostAsked() (to string, calls float64) {
 	for _, at := range e.sampledOf(measure.OutgoingExchanges) {
 		if n := e.exchanged(at, gentle).each(); n >= .5 && n > calls {

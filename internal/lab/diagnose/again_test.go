@@ -98,6 +98,7 @@ func TestLoneRequestsAreTooSlowOnlyWhereThatWasJudged(t *testing.T) {
 	slow := broke("p99<50ms", .9)
 	good := record.Judgement{Verdict: record.Undecided}
 	lines := []string{"all service 90ms", "all target.cpu.seconds += 1"}
+	failing := []string{"all failed bad_status .02"}
 	for name, c := range map[string]struct {
 		first, last record.Judgement
 		lines       []string
@@ -105,7 +106,7 @@ func TestLoneRequestsAreTooSlowOnlyWhereThatWasJudged(t *testing.T) {
 		"stopped after a good warm-up":       {good, good, nil},
 		"cold at first, and fine later":      {slow, good, nil},
 		"only errors":                        {good, broke("errors<1%", .02), nil},
-		"as many fail as break the latency":  {good, broke("p99<50ms", .02), []string{"all failed bad_status .02"}},
+		"as many fail as break the latency":  {good, broke("p99<50ms", .02), failing},
 		"it broke, and nothing was too slow": {good, record.Judgement{Verdict: record.Fail}, nil},
 	} {
 		d := warmedUp(t, c.first, c.last, append(lines, c.lines...)...)

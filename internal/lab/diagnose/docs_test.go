@@ -43,7 +43,7 @@ func TestARuleIsWholeAndKnowsTheRulesItNames(t *testing.T) {
 	}
 	for name := range knobsFor {
 		if index(name) < 0 {
-			t.Errorf("bounds that a process was started with are told of %s, which is not a rule", name)
+			t.Errorf("bounds are told of %s, which is not a rule", name)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func (e *Evidence) knob(name string) (set string, is bool) {
 	return "", false
 }
 
-// ofGo is a knob where the process is known to be one that heeds it, one of Go's; false elsewhere.
+// ofGo is a knob where the process is known to be Go's, which obeys it; false elsewhere.
 func (e *Evidence) ofGo(name string) (set string, is bool) {
 	if e.Run.Manifest.Machine.TargetRuntime != measure.RuntimeGo {
 		return "", false
@@ -102,7 +102,8 @@ func (e *Evidence) ofGo(name string) (set string, is bool) {
 }
 
 // overProcs is by how many times more than its GOMAXPROCS a process uses at most: threads that are
-// in the kernel do not count against it. One that uses more has set another by itself, or is several.
+// in the kernel do not count against it. One that uses more has set another by itself, or is
+// several.
 const overProcs = 1.1
 
 // maxProcs is GOMAXPROCS, as the service's page has it or as the environment does; 0 where it is

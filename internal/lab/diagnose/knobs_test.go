@@ -70,13 +70,15 @@ func TestGOMAXPROCSOfTheEnvironmentIsBelievedOfGoAlone(t *testing.T) {
 	} {
 		d := started(t, c.runtime, []string{c.knob}, append(one, c.lines...)...)
 		for _, rule := range all {
-			judged := !slices.ContainsFunc(d.NotJudged, func(n NotJudged) bool { return n.Rule == rule })
-			if judged || d.found(rule) != nil {
-				t.Errorf("%s with %s %v: %s is judged: %v", c.runtime, c.knob, c.lines, rule, names(d))
+			if !slices.ContainsFunc(d.NotJudged, func(n NotJudged) bool {
+				return n.Rule == rule
+			}) || d.found(rule) != nil {
+				t.Errorf("%s with %s %v: %s is judged", c.runtime, c.knob, c.lines, rule)
 			}
 		}
 	}
-	if d := started(t, measure.RuntimeGo, []string{"GOMAXPROCS=1"}, one...); d.found("gomaxprocs-low") == nil {
+	d := started(t, measure.RuntimeGo, []string{"GOMAXPROCS=1"}, one...)
+	if d.found("gomaxprocs-low") == nil {
 		t.Errorf("of Go: found %v", names(d))
 	}
 }
@@ -87,6 +89,7 @@ func TestGOGCThatIsOffLeavesCollectionsToTheMemoryLimit(t *testing.T) {
 		"at-line profile cpu nanoseconds 3000000000 main.handle < net/http.(*conn).serve",
 		"all target.memory.rss_bytes = 66000000",
 	}
+	const usual = "100, unless it is set"
 	for name, c := range map[string]struct {
 		knobs   []string
 		gogc    string
@@ -96,8 +99,8 @@ func TestGOGCThatIsOffLeavesCollectionsToTheMemoryLimit(t *testing.T) {
 		"at the limit":   {[]string{"GOGC=300", "GOMEMLIMIT=67108864"}, "300", true},
 		"far below it":   {[]string{"GOGC=20", "GOMEMLIMIT=1GiB"}, "20.0", false},
 		"no limit":       {[]string{"GOGC=20", "GOMEMLIMIT=off"}, "20.0", false},
-		"not a number":   {[]string{"GOGC=1e2", "GOMEMLIMIT=1.5GiB"}, "100, unless it is set", false},
-		"no environment": {nil, "100, unless it is set", false},
+		"not a number":   {[]string{"GOGC=1e2", "GOMEMLIMIT=1.5GiB"}, usual, false},
+		"no environment": {nil, usual, false},
 	} {
 		f := started(t, measure.RuntimeGo, c.knobs, collects...).found("gc-heavy")
 		if f == nil {
@@ -113,7 +116,9 @@ func TestGOGCThatIsOffLeavesCollectionsToTheMemoryLimit(t *testing.T) {
 }
 
 func TestATimeThatAServerWaitsForIsNoNumberOfThreads(t *testing.T) {
-	for server, told := range map[string]bool{"gunicorn": false, "uwsgi": false, "puma": true, "": true} {
+	for server, told := range map[string]bool{
+		"gunicorn": false, "uwsgi": false, "puma": true, "": true,
+	} {
 		run := newFixture(t, slices.Concat(strings.Split(base, "\n"), stuck,
 			[]string{"all target.outgoing.to.192.0.2.7:80 = 4"})...).open(t)
 		run.Manifest.Machine.TargetRuntime = measure.RuntimeCPython

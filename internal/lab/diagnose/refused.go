@@ -28,13 +28,13 @@ func (m *Moment) refusal() string {
 	case answered == 0:
 		return percent(unbegun) + " are refused before they begin, as streams of a connection"
 	}
-	return fmt.Sprintf("%s are answered with an error, and %s refused before they begin, as streams "+
-		"of a connection", percent(answered), percent(unbegun))
+	return fmt.Sprintf("%s are answered with an error, and %s refused before they begin, as "+
+		"streams of a connection", percent(answered), percent(unbegun))
 }
 
-// refuses is the finding that the service refuses what is more than so many, at once and though the
-// processors have room: a limit on the rate, a bulkhead, a queue that is full. Nil where that is not
-// so.
+// refuses is the finding that the service refuses what is more than so many, at once and though
+// the processors have room: a limit on the rate, a bulkhead, a queue that is full. Nil where that
+// is not so.
 func (e *Evidence) refuses(p *places) *Finding {
 	// Those that are let in are as quick as ever: so others that keep the machine busy are not why.
 	half, own := e.Half.Service(), e.reserve(targetProcessor)
@@ -100,8 +100,8 @@ func (e *Evidence) refusalAdvice() (all []Action) {
 			Text: "see what the errors say, and look for what gives them: a rate limiter " +
 				"(rate.Limiter and Allow, tollbooth; express-rate-limit; slowapi, Flask-Limiter; " +
 				"Rack::Attack; Bucket4j, Resilience4j's RateLimiter and Bulkhead, Guava's " +
-				"RateLimiter; nginx's limit_req and limit_conn, HAProxy's stick tables), a semaphore " +
-				"that is only tried, an executor with a bounded queue, a circuit breaker, a pool " +
+				"RateLimiter; nginx's limit_req and limit_conn, HAProxy's stick tables), a " +
+				"semaphore that is only tried, an executor with a bounded queue, a circuit breaker, a pool " +
 				"that gives up at once",
 			Command: e.filled("curl -si TARGET   # during an overload"),
 		})

@@ -79,7 +79,8 @@ const (
 )
 
 // gainOfKeeping is the gain when connections to others are kept, of which so many are opened for
-// each request. begun is the store that is busy beginning sessions on them; nil where there is none.
+// each request. begun is the store that is busy beginning sessions on them; nil where there is
+// none.
 func (e *Evidence) gainOfKeeping(opened float64, begun *dependency) Gain {
 	c := cure{saves: e.connectionShare()}
 	var assumed []string
@@ -91,7 +92,8 @@ func (e *Evidence) gainOfKeeping(opened float64, begun *dependency) Gain {
 		if accept > 0 {
 			of += fmt.Sprintf(" and %s of what %s computes", percent(acceptingCosts*often), who)
 		}
-		assumed = append(assumed, "no profile shows what connections cost, which is assumed to be "+of)
+		assumed = append(assumed,
+			"no profile shows what connections cost, which is assumed to be "+of)
 	}
 	if begun != nil {
 		c.elsewhere += leftBehind * begun.used

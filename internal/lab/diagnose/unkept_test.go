@@ -43,7 +43,11 @@ func TestTheGainOfKeepingConnectionsNamesWhatItAssumes(t *testing.T) {
 		}
 		return f.Gain
 	}
-	const service, everything = "assumed to be 75.0 % of the service's time", "everything else on the machine"
+	const (
+		service    = "assumed to be 75.0 % of the service's time"
+		everything = "everything else on the machine"
+		sessions   = "75.0 % of what postgres computes is assumed to be for new sessions"
+	)
 	// Who is asked is known, and uses little: what else runs on the machine goes on.
 	known := gains("all behind.cpu_seconds." + path + "/postgres += .1")
 	if !strings.Contains(known.Why, service+" and 50.0 % of what postgres computes") ||
@@ -59,7 +63,7 @@ func TestTheGainOfKeepingConnectionsNamesWhatItAssumes(t *testing.T) {
 		"over behind.cpu_seconds."+path+"/postgres += 1.5", "at-line target.cpu.seconds += .3",
 		"over target.cpu.seconds += .3", "over goodput 1010")
 	if !strings.Contains(begun.Why, service+";") || begun.Low != 1 ||
-		!strings.Contains(begun.Why, "75.0 % of what postgres computes is assumed to be for new sessions") {
+		!strings.Contains(begun.Why, sessions) {
 		t.Errorf("%+v", begun)
 	}
 	tcp := diagnosed(t, "all host.tcp.opened_active += 1000", "all target.outgoing.established = 5",

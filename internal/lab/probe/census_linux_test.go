@@ -304,7 +304,7 @@ func TestWhatGoesToAndFroIsCountedOfTheTargetsConnections(t *testing.T) {
 	if got := fresh(s)[name]; got != 5 {
 		t.Errorf("%v exchanges on it and on another one, want 5", got)
 	}
-	// Bodies that are passed on piece by piece both ways are no questions.
+	// Bodies that are passed on piece by piece both ways do not count.
 	body := make([]byte, 4<<10)
 	for range 20 {
 		for _, ends := range [][2]*net.TCPConn{{client, server}, {server, client}} {

@@ -12,8 +12,9 @@ type data struct {
 
 // messageMost is how many bytes segments have on average, at most, that are messages of their own:
 // questions, and answers to them. It is less than the smallest buffer that bodies are passed on
-// through piece by piece (4 KB): nearly all of these are full. A message that takes several segments
-// fills more than half of them; so on a network they have half as much as one may have, at most.
+// through piece by piece (4 KB): nearly all of these are full. A message that takes several
+// segments fills more than half of them; so on a network they have half as much as one may have,
+// at most.
 const messageMost = 3 << 10
 
 // since is what was counted after a look before. An inode that is used again has smaller numbers:
@@ -88,8 +89,8 @@ func (x *exchanges) end(tcp, local bool) {
 	x.local.end(local)
 }
 
-// add counts a connection. One that was there before, but was taken for another process's or may have
-// been missed, only begins to be counted.
+// add counts a connection. One that was there before, but was taken for another process's or may
+// have been missed, only begins to be counted.
 func (x *exchanges) add(s *candidate, others bool) {
 	to := s.to()
 	switch {

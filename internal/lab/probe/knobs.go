@@ -42,8 +42,8 @@ var options = []string{
 	"RUBYOPT",
 }
 
-// What follows an option. What is longer, or has more dots, is an address, a number of somebody's or
-// a secret.
+// What follows an option. What is longer, or has more dots, is an address, a number of somebody's
+// or a secret.
 const (
 	// amount is a count, a size, or a duration, behind an option's whole name.
 	amount = `[0-9]{1,15}(\.[0-9]{1,6})?[a-zA-Z%]{0,3}`
