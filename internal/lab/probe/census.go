@@ -256,7 +256,7 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 		here += float64(t.towards[to])
 		there += float64(t.from[to])
 	}
-	if errors.Is(err, errDenied) {
+	if err != nil && c.owned == nil {
 		return err
 	}
 	into[measure.TargetOutgoingEstablished], into[measure.TargetOutgoingCloseWait] = open, closeWaits
@@ -331,6 +331,7 @@ func (c *census) whose(candidates []candidate) (err error) {
 			return errDenied
 		}
 		if failed != nil && !errors.Is(failed, fs.ErrNotExist) { // one that has ended has none
+			c.owned = nil
 			return fmt.Errorf("the target's connections to others: %w", failed)
 		}
 		if left <= 0 {
