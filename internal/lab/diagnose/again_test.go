@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/model"
 	"plimsoll/internal/lab/record"
 )
 
@@ -18,7 +19,8 @@ func TestOneWhoAsksAgainAndAgainForARequestIsTold(t *testing.T) {
 	often := []string{asks("before", "8000"), asks("half", "10000"), asks("at-line", "20000")}
 	f := diagnosed(t, often...).found("slow-dependency")
 	if f == nil || f.Rank != Cost || f.Gain.Factor <= 1 ||
-		!f.says("asks 192.0.2.7:5432 (usually PostgreSQL) 20.0 times") || !f.says("N+1") {
+		!f.says("20.0 small segments with data go to 192.0.2.7:5432 (usually PostgreSQL)") ||
+		!f.says("N+1") {
 		t.Errorf("%+v", f)
 	}
 	few := []string{asks("before", "1600"), asks("half", "2000"), asks("at-line", "4000")}
@@ -32,6 +34,16 @@ func TestOneWhoAsksAgainAndAgainForARequestIsTold(t *testing.T) {
 	}
 	if d := diagnosed(t, asks("all", "9000")); d.found("slow-dependency") != nil {
 		t.Errorf("what has nothing to do with the load is a finding: %v", names(d))
+	}
+	// What goes on without requests is not theirs: five each, and 6,000 a second besides.
+	besides := []string{asks("before", "8000"), asks("half", "8500"), asks("at-line", "11000")}
+	if d := diagnosed(t, besides...); d.found("slow-dependency") != nil {
+		t.Errorf("five for each request, beside what goes on without any: %v", names(d))
+	}
+	for _, load := range []string{"half", "at-line"} {
+		if d := diagnosed(t, asks(load, "20000")); d.found("slow-dependency") != nil {
+			t.Errorf("only %s was seen: %v", load, names(d))
+		}
 	}
 }
 
@@ -55,24 +67,67 @@ func TestAThreadThatIsBusyAskingIsNotTheCause(t *testing.T) {
 	}
 }
 
-// alone is a fixture's diagnosis whose survey ended after the warm-up, as no request was quick.
-func alone(t *testing.T, lines ...string) *Diagnosis {
+// warmedUp is a fixture's diagnosis whose survey ended after two steps of its warm-up, which were
+// judged so.
+func warmedUp(t *testing.T, first, last record.Judgement, lines ...string) *Diagnosis {
 	t.Helper()
 	run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines)...).open(t)
 	run.Steps = run.Steps[:2]
 	for i := range run.Steps {
 		run.Steps[i].Plan.Phase, run.Steps[i].Plan.Rate = measure.PhaseWarmUp, 0
 	}
-	run.Result = &record.Result{Judgements: []record.Judgement{
-		{Step: 1, Verdict: record.Fail}, {Step: 2, Verdict: record.Fail},
-	}}
+	first.Step, last.Step = 1, 2
+	run.Result = &record.Result{Judgements: []record.Judgement{first, last}}
 	return Run(run)
+}
+
+// broke is the verdict on a step that broke an objective by a share of the requests.
+func broke(objective string, share float64) record.Judgement {
+	return record.Judgement{Verdict: record.Fail, Objectives: []record.ObjectiveShare{{
+		Objective: objective, Share: model.Interval{Estimate: share}, Allowed: .01,
+	}}}
+}
+
+// alone is a fixture's diagnosis whose survey ended after the warm-up, as no request was quick.
+func alone(t *testing.T, lines ...string) *Diagnosis {
+	t.Helper()
+	return warmedUp(t, broke("p99<50ms", .9), broke("p99<50ms", .9), lines...)
+}
+
+func TestLoneRequestsAreTooSlowOnlyWhereThatWasJudged(t *testing.T) {
+	slow := broke("p99<50ms", .9)
+	good := record.Judgement{Verdict: record.Undecided}
+	lines := []string{"all service 90ms", "all target.cpu.seconds += 1"}
+	failing := []string{"all failed bad_status .02"}
+	for name, c := range map[string]struct {
+		first, last record.Judgement
+		lines       []string
+	}{
+		"stopped after a good warm-up":       {good, good, nil},
+		"cold at first, and fine later":      {slow, good, nil},
+		"only errors":                        {good, broke("errors<1%", .02), nil},
+		"as many fail as break the latency":  {good, broke("p99<50ms", .02), failing},
+		"it broke, and nothing was too slow": {good, record.Judgement{Verdict: record.Fail}, nil},
+	} {
+		d := warmedUp(t, c.first, c.last, append(lines, c.lines...)...)
+		if d.found("slow-dependency") != nil || d.First.What != "unknown" {
+			t.Errorf("%s: found %v, first %+v", name, names(d), d.First)
+		}
+		d = warmedUp(t, c.first, c.last, append(c.lines, "all service 90ms",
+			"all target.cpu.seconds += 40")...)
+		if d.First.What == "the time that a request computes" {
+			t.Errorf("%s, of one that computes: first %+v", name, d.First)
+		}
+	}
+	if d := warmedUp(t, good, slow, lines...); d.found("slow-dependency") == nil {
+		t.Errorf("the last one is too slow: found %v", names(d))
+	}
 }
 
 func TestARequestThatIsSlowWhenItIsAloneIsToldWhereItWaits(t *testing.T) {
 	slow := []string{"all service 90ms", "all target.cpu.seconds += 1"}
 	for says, lines := range map[string][]string{
-		"asks 192.0.2.7:5432 (usually PostgreSQL) 22.2 times": {asks("all", "10000")},
+		"22.2 small segments with data go to 192.0.2.7:5432": {asks("all", "10000")},
 		"TCP_NODELAY":                                        {asks("all", "950")},
 		"sleep for a time":                                   standingIn("py;sleep;nap;hr", "1", "1", "1"),
 		"waits for what it asks (192.0.2.8:6379":             {"all target.outgoing.to.192.0.2.8:6379 = 3"},
@@ -88,5 +143,20 @@ func TestARequestThatIsSlowWhenItIsAloneIsToldWhereItWaits(t *testing.T) {
 	d := alone(t, "all service 90ms", "all target.cpu.seconds += 40")
 	if len(d.Findings) != 0 || d.First.What != "the time that a request computes" {
 		t.Errorf("one that computes: found %v, %+v", names(d), d.First)
+	}
+}
+
+func TestADelayedAcknowledgementIsSeenAmongQuickQuestionsToo(t *testing.T) {
+	for service, hint := range map[string]string{
+		"41ms": "for all of them", // 40 ms and 1 ms
+		"84ms": "for each",
+		"60ms": "",
+		"20ms": "",
+	} {
+		f := alone(t, "all service "+service, "all target.cpu.seconds += .1", asks("all", "900")).
+			found("slow-dependency")
+		if f == nil || f.says("TCP_NODELAY") != (hint != "") || !f.says(hint) {
+			t.Errorf("two questions in %s: %+v", service, f)
+		}
 	}
 }

@@ -197,7 +197,8 @@ func (e *Evidence) saturated(d dependency) *Finding {
 		whatever:   true,
 	}
 	if r := e.asksAgain(); r != nil && r.to == d.address {
-		f.Claim += fmt.Sprintf("; each request asks it %s times", number(r.calls))
+		f.Claim += fmt.Sprintf("; for each request %s small segments with data go there, and as "+
+			"many come back", number(r.calls))
 		f.Advice = append([]Action{e.askOnce()}, f.Advice...)
 	}
 	f.Gain.Low = 1

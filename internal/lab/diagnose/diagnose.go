@@ -103,8 +103,11 @@ func worth(f *Finding) float64 { return (f.Gain.Factor - 1) * f.Confidence }
 
 // first is the bottleneck at the line.
 func first(e *Evidence, findings []Finding) Limit {
-	if e.neverQuick() {
+	if e.failsAlone() != nil {
 		return e.longAlone(findings)
+	}
+	if e.neverAsked() {
+		return Limit{What: "unknown", Why: "the survey ended before it asked at any rate"}
 	}
 	if e.AtLine == nil || e.Line == 0 {
 		return Limit{What: "unknown", Why: "the run has no step that the service passed"}

@@ -41,6 +41,11 @@ func TestARuleIsWholeAndKnowsTheRulesItNames(t *testing.T) {
 			}
 		}
 	}
+	for name := range knobsFor {
+		if index(name) < 0 {
+			t.Errorf("bounds are told of %s, which is not a rule", name)
+		}
+	}
 }
 
 func TestEveryPatientHasADiseaseOfTheTable(t *testing.T) {

@@ -107,7 +107,7 @@ func (e *Evidence) growsWithRequests(name string) bool {
 // again what it was.
 func (e *Evidence) memoryAllAlong() *grown {
 	served, all := e.byRequests(measure.TargetRSS, 0, nothing)
-	if len(served) < fewestSteps || e.neverQuick() {
+	if len(served) < fewestSteps || e.neverAsked() {
 		return nil
 	}
 	before, after := all[0], all[len(all)-1]

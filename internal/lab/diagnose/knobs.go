@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,11 +53,21 @@ var knobsFor = map[string][]string{
 	"logging-hot":                     modeKnobs,
 }
 
+// waitsBy says that a -t is a time, as it is of gunicorn, uWSGI and Daphne, and not threads, as of
+// Puma.
+func (e *Evidence) waitsBy(knob string) bool {
+	server := e.Run.Manifest.Machine.TargetServer
+	return strings.HasPrefix(knob, "-t") && server != "" && server != "puma"
+}
+
 // startedWith is what to say of the bounds that the process was started with, where some of them
 // matter to a rule.
 func (e *Evidence) startedWith(rule string) (all []Action) {
 	var set []string
 	for _, knob := range e.Run.Manifest.Machine.TargetKnobs {
+		if e.waitsBy(knob) {
+			continue
+		}
 		if slices.ContainsFunc(knobsFor[rule], func(begins string) bool {
 			return strings.HasPrefix(knob, begins)
 		}) {
@@ -72,28 +83,42 @@ func (e *Evidence) startedWith(rule string) (all []Action) {
 	}}
 }
 
-// knob is a number that the process was started with; false where it was not, or something else.
-func (e *Evidence) knob(name string) (value float64, is bool) {
+// knob is what the process was started with under a name; false where that is nothing.
+func (e *Evidence) knob(name string) (set string, is bool) {
 	for _, knob := range e.Run.Manifest.Machine.TargetKnobs {
-		if set, has := strings.CutPrefix(knob, name+"="); has {
-			value, err := strconv.ParseFloat(set, 64)
-			return value, err == nil
+		if set, is = strings.CutPrefix(knob, name+"="); is {
+			return set, true
 		}
 	}
-	return 0, false
+	return "", false
 }
+
+// ofGo is a knob where the process is known to be Go's, which obeys it; false elsewhere.
+func (e *Evidence) ofGo(name string) (set string, is bool) {
+	if e.Run.Manifest.Machine.TargetRuntime != measure.RuntimeGo {
+		return "", false
+	}
+	return e.knob(name)
+}
+
+// overProcs is by how many times more than its GOMAXPROCS a process uses at most: threads that are
+// in the kernel do not count against it. One that uses more has set another by itself, or is
+// several.
+const overProcs = 1.1
 
 // maxProcs is GOMAXPROCS, as the service's page has it or as the environment does; 0 where it is
 // not known.
 func (e *Evidence) maxProcs() float64 {
-	if n := e.AtLine.Last(measure.GoMaxProcs); n > 0 {
+	if n := e.AtLine.Last(measure.GoMaxProcs); n >= 1 && !math.IsInf(n, 0) && n == math.Trunc(n) {
 		return n
 	}
-	if e.Run.Manifest.Machine.TargetRuntime != measure.RuntimeGo {
+	set, _ := e.ofGo("GOMAXPROCS")
+	n, err := strconv.ParseUint(set, 10, 31) // as the runtime reads it
+	used := max(e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU))
+	if err != nil || used > overProcs*float64(n) {
 		return 0
 	}
-	n, _ := e.knob("GOMAXPROCS")
-	return max(n, 0)
+	return float64(n)
 }
 
 // percentSet is the GOGC that is set, less than 0 for off, as the page has it or as the environment
@@ -102,8 +127,35 @@ func (e *Evidence) percentSet() (percent float64, is bool) {
 	if e.AtLine.Has(measure.GoGCPercent) {
 		return e.AtLine.Last(measure.GoGCPercent), true
 	}
-	if e.Run.Manifest.Machine.TargetRuntime != measure.RuntimeGo {
-		return 0, false
+	set, _ := e.ofGo("GOGC")
+	if set == "off" {
+		return -1, true
 	}
-	return e.knob("GOGC")
+	n, err := strconv.ParseInt(set, 10, 32) // as the runtime reads it; others leave it at 100
+	return float64(n), err == nil
+}
+
+// memoryUnits are what the runtime reads behind the number of a GOMEMLIMIT.
+var memoryUnits = []struct {
+	name  string
+	bytes float64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"", 1}}
+
+// memoryLimit is the GOMEMLIMIT that is set, in bytes, as the page has it or as the environment
+// does; 0 where there is none, or where it is off.
+func (e *Evidence) memoryLimit() float64 {
+	if limit := e.AtLine.Last(measure.GoMemoryLimit); limit > 0 {
+		return limit
+	}
+	set, _ := e.ofGo("GOMEMLIMIT")
+	for _, unit := range memoryUnits {
+		if text, is := strings.CutSuffix(set, unit.name); is {
+			n, err := strconv.ParseUint(text, 10, 63)
+			if err != nil {
+				return 0
+			}
+			return float64(n) * unit.bytes
+		}
+	}
+	return 0
 }

@@ -19,9 +19,22 @@ const (
 // refused is the share of requests that are answered with an error, or refused before they begin.
 func (m *Moment) refused() float64 { return m.Failed(measure.BadStatus, measure.Refused) }
 
-// refuses is the finding that the service answers what is more than so many with an error, at once
-// and though the processors have room: a limit on the rate, a bulkhead, a queue that is full. Nil
-// where that is not so.
+// refusal says which of the two it is that most of those get, or both.
+func (m *Moment) refusal() string {
+	answered, unbegun := m.Failed(measure.BadStatus), m.Failed(measure.Refused)
+	switch {
+	case unbegun == 0:
+		return percent(answered) + " are answered with an error"
+	case answered == 0:
+		return percent(unbegun) + " are refused before they begin, as streams of a connection"
+	}
+	return fmt.Sprintf("%s are answered with an error, and %s refused before they begin, as "+
+		"streams of a connection", percent(answered), percent(unbegun))
+}
+
+// refuses is the finding that the service refuses what is more than so many, at once and though
+// the processors have room: a limit on the rate, a bulkhead, a queue that is full. Nil where that
+// is not so.
 func (e *Evidence) refuses(p *places) *Finding {
 	// Those that are let in are as quick as ever: so others that keep the machine busy are not why.
 	half, own := e.Half.Service(), e.reserve(targetProcessor)
@@ -40,30 +53,58 @@ func (e *Evidence) refuses(p *places) *Finding {
 		others = "; or what it asks refuses (" + strings.Join(names, ", ") + ")"
 	}
 	f := &Finding{
-		Claim: fmt.Sprintf("The service refuses what is more than %s: beyond the line %s are "+
-			"answered with an error, and those that are let in as quickly as ever, while it "+
-			"has processors to spare: %s%s", rate(p.reached), percent(e.Over.refused()), what,
-			others),
+		Claim: fmt.Sprintf("The service refuses what is more than %s: beyond the line %s, and "+
+			"those that are let in are answered as quickly as ever, while it has processors to "+
+			"spare: %s%s", rate(p.reached), e.Over.refusal(), what, others),
 		Rank:       Binding,
 		Confidence: .75,
-		Evidence: append([]Fact{{
-			What: "share of the requests that are answered with an error, at the line and beyond",
-			Value: percent(e.AtLine.refused()) + ", " +
-				percent(e.Over.refused()),
-		}}, e.concurrencyFacts(p)...),
-		Gain:     e.gain(cure{}),
-		whatever: true,
+		Evidence:   append(e.refusalFacts(), e.concurrencyFacts(p)...),
+		Gain:       e.gain(cure{}),
+		whatever:   true,
 	}
-	f.Advice = append(f.Advice, Action{
-		Text: "see what the errors say, and look for what gives them: a rate limiter " +
-			"(rate.Limiter and Allow, tollbooth; express-rate-limit; slowapi, Flask-Limiter; " +
-			"Rack::Attack; Bucket4j, Resilience4j's RateLimiter and Bulkhead, Guava's " +
-			"RateLimiter; nginx's limit_req and limit_conn, HAProxy's stick tables), a semaphore " +
-			"that is only tried, an executor with a bounded queue, a circuit breaker, a pool " +
-			"that gives up at once",
-		Command: e.filled("curl -si TARGET   # during an overload"),
-	})
+	f.Advice = e.refusalAdvice()
 	f.Advice = append(f.Advice, e.runtime().widens...)
 	f.Evidence = append(f.Evidence, e.askedFacts()...)
 	return f
+}
+
+// refusalFacts are the shares of the requests that are refused, in each way that was seen.
+func (e *Evidence) refusalFacts() (facts []Fact) {
+	for _, way := range []struct {
+		kind measure.Kind
+		what string
+	}{
+		{measure.BadStatus, "are answered with an error"},
+		{measure.Refused, "are refused before they begin, as streams of a connection"},
+	} {
+		if e.Over.Failed(way.kind) > 0 {
+			facts = append(facts, Fact{
+				What: "share of the requests that " + way.what + ", at the line and beyond",
+				Value: percent(e.AtLine.Failed(way.kind)) + ", " +
+					percent(e.Over.Failed(way.kind)),
+			})
+		}
+	}
+	return facts
+}
+
+// refusalAdvice is where to look for what refuses, in the ways that were seen.
+func (e *Evidence) refusalAdvice() (all []Action) {
+	if e.Over.Failed(measure.Refused) > 0 {
+		all = append(all, Action{Text: "streams are refused by the limit of each HTTP/2 or HTTP/3 " +
+			"connection (SETTINGS_MAX_CONCURRENT_STREAMS; MaxConcurrentStreams, " +
+			"http2_max_concurrent_streams), or as a connection is being closed (GOAWAY)"})
+	}
+	if e.Over.Failed(measure.BadStatus) > 0 {
+		all = append(all, Action{
+			Text: "see what the errors say, and look for what gives them: a rate limiter " +
+				"(rate.Limiter and Allow, tollbooth; express-rate-limit; slowapi, Flask-Limiter; " +
+				"Rack::Attack; Bucket4j, Resilience4j's RateLimiter and Bulkhead, Guava's " +
+				"RateLimiter; nginx's limit_req and limit_conn, HAProxy's stick tables), a " +
+				"semaphore that is only tried, an executor with a bounded queue, a circuit breaker, a pool " +
+				"that gives up at once",
+			Command: e.filled("curl -si TARGET   # during an overload"),
+		})
+	}
+	return all
 }

@@ -23,4 +23,16 @@ func TestALimitThatRefusesRequestsIsTold(t *testing.T) {
 	if d := diagnosed(t, busy...); len(d.Findings) != 0 {
 		t.Errorf("with processors busy: found %v", names(d))
 	}
+	// Streams that are refused get no answer.
+	streams := append(lines, "over failed bad_status 0", "over failed refused .28")
+	f = diagnosed(t, streams...).found("concurrency-limited")
+	if f == nil || !f.says("refused before they begin") || f.says("answered with an error") ||
+		f.says("limit_req") || !f.says("MaxConcurrentStreams") {
+		t.Errorf("refused streams: %+v", f)
+	}
+	both := append(lines, "over failed refused .1")
+	if f := diagnosed(t, both...).found("concurrency-limited"); f == nil ||
+		!f.says("are answered with an error, and 6.72 %") || !f.says("limit_req") {
+		t.Errorf("both: %+v", f)
+	}
 }

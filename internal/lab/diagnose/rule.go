@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/profile"
 )
 
@@ -14,8 +15,8 @@ type Rule struct {
 	// Claim in general, for the list of rules; a finding's own claim has the figures.
 	Claim string
 	// Needs are what the rule cannot do without at the line: names of samples, and of profiles with
-	// "profile:" before them, or of variables with "environment:". Of names that are joined by "|"
-	// one is enough.
+	// "profile:" before them, or GOMAXPROCS of the environment (environmentProcs). Of names that are
+	// joined by "|" one is enough.
 	Needs []string
 	// Threshold is when it fires, and Reason why there, for a person.
 	Threshold, Reason string
@@ -69,9 +70,8 @@ func (e *Evidence) has(name string) bool {
 	if kind, ok := strings.CutPrefix(name, "profile:"); ok {
 		return e.AtLine.Profile(kind) != nil
 	}
-	if knob, ok := strings.CutPrefix(name, "environment:"); ok {
-		_, set := e.knob(knob)
-		return set
+	if name == measure.GoMaxProcs || name == environmentProcs {
+		return e.maxProcs() > 0
 	}
 	if strings.HasSuffix(name, ".") {
 		for sampled := range e.AtLine.last() {

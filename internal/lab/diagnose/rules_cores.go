@@ -74,7 +74,7 @@ func (e *Evidence) idleProcessors() (most float64) {
 func judgeCores(e *Evidence) *Finding {
 	cores := e.granted(e.AtLine.Last(measure.HostCores))
 	line, over := e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU)
-	if !e.found() || e.neverQuick() ||
+	if !e.found() || e.neverAsked() ||
 		e.busy(targetProcessor) >= saturated && e.allowed(cores) == cores {
 		return nil
 	}

@@ -9,7 +9,10 @@ import (
 )
 
 // knownProcs is that GOMAXPROCS is known: by the service's page, or by its environment.
-const knownProcs = measure.GoMaxProcs + "|environment:GOMAXPROCS"
+const (
+	knownProcs       = measure.GoMaxProcs + "|" + environmentProcs
+	environmentProcs = "environment:GOMAXPROCS"
+)
 
 // limitRules are about what the service is allowed: processors, descriptors, entries of tables.
 var limitRules = []Rule{
@@ -28,7 +31,7 @@ var limitRules = []Rule{
 			}
 			quota := e.AtLine.Last(measure.TargetCgroupCPUQuota)
 			cores := e.pinned(e.AtLine.Last(measure.HostCores))
-			return &Finding{
+			f := &Finding{
 				Claim: fmt.Sprintf("The cgroup's quota of %s cores stops the service in "+
 					"%s of its periods", number(quota), percent(share)),
 				Rank:       Binding,
@@ -41,10 +44,6 @@ var limitRules = []Rule{
 							" a second",
 					},
 					{What: "quota", Value: number(quota) + " cores of " + number(cores)},
-					{
-						What:  "goroutines run on",
-						Value: number(e.maxProcs()) + " threads (GOMAXPROCS)",
-					},
 				},
 				Advice: []Action{{
 					Text: fmt.Sprintf("raise the quota, or take it away: "+
@@ -54,6 +53,13 @@ var limitRules = []Rule{
 				}},
 				Gain: e.gain(cure{allowed: cores}),
 			}
+			if threads := e.maxProcs(); threads > 0 {
+				f.Evidence = append(f.Evidence, Fact{
+					What:  "goroutines run on",
+					Value: number(threads) + " threads (GOMAXPROCS)",
+				})
+			}
+			return f
 		},
 		Counters: []Counter{{
 			"it used little of its quota, so that only bursts were stopped",
@@ -118,8 +124,8 @@ var limitRules = []Rule{
 		Judge: func(e *Evidence) *Finding {
 			threads := e.maxProcs()
 			cores := e.granted(e.AtLine.Last(measure.HostCores))
-			if threads >= math.Floor(cores) || e.busy(targetProcessor) < saturated ||
-				e.neverQuick() {
+			if threads <= 0 || threads >= math.Floor(cores) || e.busy(targetProcessor) < saturated ||
+				e.neverAsked() {
 				return nil
 			}
 			return &Finding{

@@ -270,7 +270,7 @@ var networkRules = []Rule{
 			}
 			opened := e.AtLine.opened()
 			if e.AtLine.Goodput() == 0 || opened/e.AtLine.Goodput() <= .2 ||
-				e.neverQuick() && !e.leavesConnections() {
+				e.neverAsked() && !e.leavesConnections() {
 				return nil
 			}
 			who := "the service closes them"
@@ -304,10 +304,10 @@ var networkRules = []Rule{
 				},
 				Where:  e.Places[classHandshake],
 				Advice: e.keepUpstream(),
-				Gain:   e.gainOfKeeping(opened / e.AtLine.Goodput()),
+				Gain:   e.gainOfKeeping(opened/e.AtLine.Goodput(), nil),
 			}
 			if d, is := e.sessionsBehind(); is {
-				e.begins(f, d)
+				e.begins(f, d, opened/e.AtLine.Goodput())
 			}
 			return f
 		},
@@ -392,18 +392,17 @@ var networkRules = []Rule{
 	},
 }
 
-// begins makes a finding about connections one about a store that is busy beginning sessions.
-func (e *Evidence) begins(f *Finding, d dependency) {
+// begins makes a finding about connections, of which so many are opened for each request, one about
+// a store that is busy beginning sessions.
+func (e *Evidence) begins(f *Finding, d dependency, opened float64) {
 	s := d.store()
 	f.Claim += fmt.Sprintf(": %s at %s %s, and uses %s processors", s.name, d.address, s.session,
 		number(max(d.used, d.over)))
 	f.Rank, f.whatever = Binding, true
 	f.Advice = s.keeps
 	f.Evidence = append(f.Evidence, e.dependencyFacts()...)
-	f.Gain = e.gain(cure{saves: e.connectionShare(), elsewhere: leftBehind * d.used})
+	f.Gain = e.gainOfKeeping(opened, &d)
 	f.Gain.Low = 1
-	f.Gain.Why += fmt.Sprintf("; %s of what %s computes is assumed to be for new sessions",
-		percent(leftBehind), d.process)
 }
 
 // connections are those that the generator made in a second.
@@ -447,8 +446,7 @@ func (e *Evidence) keepsAll() bool {
 	for _, sample := range e.AtLine.Step.Samples { // not each of them has all
 		for name := range sample.Values {
 			to, is := strings.CutPrefix(name, measure.OutgoingTo)
-			if is && !strings.HasPrefix(to, "127.") && !strings.HasPrefix(to, "[::1]") &&
-				!strings.HasPrefix(to, measure.UnixAddress) {
+			if is && !onThisMachine(to) {
 				return false
 			}
 			known = known || is
@@ -494,31 +492,6 @@ func (e *Evidence) endsThem() bool {
 // handshakes, dialling, accepting.
 func (e *Evidence) connectionShare() float64 {
 	return e.spent(classHandshake) + e.spent(classConnect)
-}
-
-const (
-	// openingCosts is the share of the service's processor time that is assumed to go into opening
-	// connections where each request opens one and no profile shows it. In six services it was 0.57
-	// to 0.96, so that their lines rose to 2.3 to 24 times what they were when they kept them.
-	openingCosts = .75
-	// acceptingCosts is the same of what others on this machine compute, who have to accept them.
-	acceptingCosts = .5
-	// openingUnsure is by how much more than any gain that may be off.
-	openingUnsure = 2
-)
-
-// gainOfKeeping is the gain when connections to others are kept, of which so many are opened for
-// each request.
-func (e *Evidence) gainOfKeeping(opened float64) Gain {
-	if e.Classes != nil {
-		return e.gain(cure{saves: e.connectionShare()})
-	}
-	often := min(opened, 1)
-	g := e.gain(cure{saves: openingCosts * often, elsewhere: acceptingCosts * often * e.others()})
-	g.Low, g.High = max(g.Low/openingUnsure, 1), min(g.High*openingUnsure, most)
-	g.Why += fmt.Sprintf("; no profile shows what connections cost, so %s of the service's time "+
-		"is assumed", percent(openingCosts*often))
-	return g
 }
 
 // clientsShare is how many processors the other ends of the clients' handshakes use, where they are

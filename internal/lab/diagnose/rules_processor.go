@@ -299,6 +299,9 @@ const (
 	// heapShare is how much of the memory there is a heap may grow to: stacks, buffers of the
 	// kernel and other processes need the rest.
 	heapShare = .6
+	// nearLimit is the share of GOMEMLIMIT in use from which on that is what brings collections,
+	// where nothing is known of the heap itself: it keeps the process just under it.
+	nearLimit = .9
 )
 
 func judgeCollector(e *Evidence) *Finding {
@@ -364,10 +367,10 @@ func judgeCollector(e *Evidence) *Finding {
 	if limited {
 		f.Evidence = append(f.Evidence, Fact{
 			What:  "GOMEMLIMIT, which brings collections sooner than GOGC would",
-			Value: size(e.AtLine.Last(measure.GoMemoryLimit)),
+			Value: size(e.memoryLimit()),
 		})
 	}
-	if want > now*1.2 {
+	if want > now*1.2 || limited && now == 0 {
 		f.Advice = append(f.Advice, e.collectLessOften(want, share-saved, limited))
 	}
 	f.Advice = append(f.Advice, Action{
@@ -418,17 +421,23 @@ func (e *Evidence) collectLessOften(gogc, share float64, limited bool) Action {
 }
 
 // gogc is the GOGC by which collections come: the one that is set, or where GOMEMLIMIT brings them
-// sooner what the heap's goal comes to; 0 where it is off and the goal is not known.
+// sooner what the heap's goal comes to; 0 where that is off, or is not what brings them, and the
+// goal is not known.
 func (e *Evidence) gogc() (percent float64, limited bool) {
 	percent = gogcDefault
 	if set, is := e.percentSet(); is {
 		percent = set
 	}
 	live, goal := e.AtLine.Mean(measure.GoHeapLive), e.AtLine.Mean(measure.GoHeapGoal)
-	if live > 0 && goal > live && e.AtLine.Has(measure.GoMemoryLimit) {
+	limit := e.memoryLimit()
+	if live > 0 && goal > live && limit > 0 {
 		if inForce := 100 * (goal/live - 1); percent < 0 || inForce < .8*percent {
 			return inForce, true
 		}
+		return percent, false
+	}
+	if limit > 0 && (percent < 0 || e.AtLine.Max(measure.TargetRSS) >= nearLimit*limit) {
+		return 0, true
 	}
 	return max(percent, 0), false
 }

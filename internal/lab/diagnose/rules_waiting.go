@@ -19,7 +19,7 @@ var waitingRules = []Rule{
 		Threshold: "response times over 1.5 times those at half of the line while the processors " +
 			"are idle; or what it asks on this machine uses half of the processor time in use " +
 			"and half as much again as the service's, or whole processors while others are idle; or " +
-			"over 10 questions to one address for each request",
+			"over 10 exchanges of small segments with one address for each request",
 		Reason: "by Little's law the requests inside divided by the time each takes is the rate: " +
 			"when more inside only take longer, what they wait for is at its limit",
 		Judge: judgeWaiting,
@@ -121,7 +121,7 @@ func (e *Evidence) waitsForOthers() *Finding {
 	f.Evidence = append(f.Evidence, e.dependencyFacts()...)
 	f.Evidence = append(f.Evidence, e.standFacts()...)
 	if r := e.asksAgain(); r != nil {
-		f.Claim += "; each request " + r.words(e)
+		f.Claim += "; for each request " + r.words(e)
 		f.Advice = append([]Action{e.askOnce()}, f.Advice...)
 	}
 	if s := e.station(); s != nil {

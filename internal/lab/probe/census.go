@@ -57,6 +57,7 @@ type census struct {
 	refused      error
 	listeners    bindings        // the target's; kept when they are closed
 	owned        map[uint64]bool // sockets of which is known whether they are the target's
+	before       map[uint64]bool // the same, in the census before
 	looked       int             // of the target's members, when owned was begun
 	destinations map[netip.AddrPort]bool
 	exchanged    exchanges
@@ -221,6 +222,7 @@ func addresses(list []netip.AddrPort) string {
 // connected to.
 func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	err := c.whose(t.candidates)
+	whole := err == nil && len(t.candidates) < maxCandidates
 	var open, closeWaits float64
 	to, waiting := make(map[string]int), make(map[string]int)
 	c.exchanged.begin()
@@ -228,7 +230,8 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 		if !c.owned[s.inode] {
 			continue
 		}
-		c.exchanged.add(&s)
+		was, there := c.before[s.inode] // of a process that was not known to be the target's
+		c.exchanged.add(&s, there && !was)
 		switch s.state {
 		case established:
 			open++
@@ -247,12 +250,13 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 			c.paths[s.path] = t.paths[s.path]
 		}
 	}
+	c.exchanged.end(whole && !c.files, whole && t.local)
 	var here, there float64
 	for to := range c.destinations {
 		here += float64(t.towards[to])
 		there += float64(t.from[to])
 	}
-	if errors.Is(err, errDenied) {
+	if err != nil && c.owned == nil {
 		return err
 	}
 	into[measure.TargetOutgoingEstablished], into[measure.TargetOutgoingCloseWait] = open, closeWaits
@@ -263,7 +267,7 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 			into[measure.OutgoingWaiting+at] = float64(n)
 			into[measure.OutgoingExchanges+at] = c.exchanged.by[at]
 		}
-		if n := c.exchanged.fresh[at]; n > 0 {
+		if n, is := c.exchanged.fresh[at]; is {
 			into[measure.OutgoingFresh+at] = n
 		}
 	}
@@ -294,6 +298,7 @@ var errDenied = errors.New("the target's connections to others: its descriptors 
 // whose finds out which sockets are the target's. The answers are kept while its processes stay the
 // same: to ask costs a call for each of its descriptors.
 func (c *census) whose(candidates []candidate) (err error) {
+	c.before = c.owned
 	if c.looked != c.of.looked {
 		c.looked, c.owned = c.of.looked, nil
 	}
@@ -325,6 +330,10 @@ func (c *census) whose(candidates []candidate) (err error) {
 			c.owned = nil
 			return errDenied
 		}
+		if failed != nil && !errors.Is(failed, fs.ErrNotExist) { // one that has ended has none
+			c.owned = nil
+			return fmt.Errorf("the target's connections to others: %w", failed)
+		}
 		if left <= 0 {
 			return fmt.Errorf("the target's connections to others: it has more than %d sockets, "+
 				"and only that many are looked into", maxDescriptors)
@@ -351,6 +360,7 @@ type tally struct {
 	towards, from map[netip.AddrPort]int
 	candidates    []candidate
 	paths         map[string]uint64 // Unix sockets that somebody listens on
+	local         bool              // all Unix sockets were gone through
 }
 
 // bindings are addresses that are listened on. In another network namespace there may be tens of
@@ -387,7 +397,7 @@ type candidate struct {
 	// datagram says that it is a UDP socket, told that it is known whether an answer is waited for,
 	// and waits that one is.
 	datagram, told, waits bool
-	exchanges             uint32
+	data                  data
 }
 
 // to is the address of the other end.
@@ -491,7 +501,7 @@ func (t *tally) outgoing(s socket) {
 	} else if s.inode != 0 && len(t.candidates) < maxCandidates {
 		t.candidates = append(t.candidates, candidate{
 			inode: s.inode, state: s.state, remote: s.remote, told: s.told, waits: s.waits,
-			exchanges: s.exchanges,
+			data: s.data,
 		})
 	}
 }

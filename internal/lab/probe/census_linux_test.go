@@ -268,40 +268,6 @@ func TestConnectionsOnWhichAnAnswerIsWaitedForAreCounted(t *testing.T) {
 	turns(client, 1)
 }
 
-func TestWhatGoesToAndFroIsCountedOfTheTargetsConnections(t *testing.T) {
-	target, address := listenOn(t, "127.0.78.1:0")
-	upstream, to := listenOn(t, "127.0.78.1:0")
-	s := New(Options{PID: os.Getpid(), Listen: []netip.AddrPort{address}})
-	pair(t, target, address)
-	client, server := pair(t, upstream, to)
-	name := measure.OutgoingExchanges + to.String()
-	ask := func(times int) {
-		t.Helper()
-		one := make([]byte, 1)
-		for range times {
-			for _, ends := range [][2]*net.TCPConn{{client, server}, {server, client}} {
-				if _, err := ends[0].Write([]byte("x")); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := io.ReadFull(ends[1], one); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-	}
-	ask(3)
-	if got := fresh(s)[name]; got != 3 {
-		t.Errorf("%v exchanges on one connection, want 3", got)
-	}
-	ask(4)
-	leave(t, client, server) // what it carried since it was last seen is not known
-	client, server = pair(t, upstream, to)
-	ask(2)
-	if got := fresh(s)[name]; got != 5 {
-		t.Errorf("%v exchanges on it and on another one, want 5", got)
-	}
-}
-
 func TestWhatIsSentAgainIsCountedOfTheTargetsConnections(t *testing.T) {
 	l, address := listenOn(t, "127.0.0.1:0")
 	s := New(Options{Listen: []netip.AddrPort{address}})

@@ -258,7 +258,10 @@ func parseDiag(body []byte) (s socket, ok bool) {
 		sentAgain = int(unsafe.Offsetof(unix.TCPInfo{}.Total_retrans))
 		sent      = int(unsafe.Offsetof(unix.TCPInfo{}.Last_data_sent)) // ms ago
 		came      = int(unsafe.Offsetof(unix.TCPInfo{}.Last_data_recv))
-		asked     = int(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_out))
+		full      = int(unsafe.Offsetof(unix.TCPInfo{}.Snd_mss))
+		acked     = int(unsafe.Offsetof(unix.TCPInfo{}.Bytes_acked))
+		received  = int(unsafe.Offsetof(unix.TCPInfo{}.Bytes_received))
+		asked     = int(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_out)) // the last of these
 		answered  = int(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_in))
 	)
 	for kind, info := range attributes(body[diagMessageSize:]) {
@@ -266,8 +269,14 @@ func parseDiag(body []byte) (s socket, ok bool) {
 			s.retransmits = order.Uint32(info[sentAgain:])
 			s.waits, s.told = order.Uint32(info[sent:]) < order.Uint32(info[came:]), true
 		}
-		if kind == diagInfo && len(info) >= max(asked, answered)+4 {
-			s.exchanges = min(order.Uint32(info[asked:]), order.Uint32(info[answered:]))
+		if kind == diagInfo && len(info) >= asked+4 {
+			s.data = data{
+				sent:      order.Uint32(info[asked:]),
+				came:      order.Uint32(info[answered:]),
+				sentBytes: order.Uint64(info[acked:]),
+				cameBytes: order.Uint64(info[received:]),
+				full:      order.Uint32(info[full:]),
+			}
 		}
 	}
 	return s, true

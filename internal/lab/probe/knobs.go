@@ -42,8 +42,14 @@ var options = []string{
 	"RUBYOPT",
 }
 
-// amount is what follows an option: a count, or a size, or a duration.
-const amount = `[0-9][0-9.]*[a-zA-Z%]{0,3}`
+// What follows an option. What is longer, or has more dots, is an address, a number of somebody's
+// or a secret.
+const (
+	// amount is a count, a size, or a duration, behind an option's whole name.
+	amount = `[0-9]{1,15}(\.[0-9]{1,6})?[a-zA-Z%]{0,3}`
+	// few is a count behind a letter, which is another option's too.
+	few = `[0-9]{1,6}`
+)
 
 // flags are options of command lines that bound what a process uses. Those that stand before their
 // value as a word of their own are in apart.
@@ -60,11 +66,11 @@ var (
 		`|--max-(old-space|semi-space|heap)-size=` + amount + `|--(single-threaded|jitless)` +
 		`|--(threads|workers|worker-connections|backlog|limit-concurrency|limit-max-requests|` +
 		`max-requests|keep-alive|timeout-keep-alive|processes|concurrency|connection-limit)=` +
-		amount + `|-[wtij]` + amount + `|-t[0-9]+:[0-9]+)$`)
+		amount + `|-[wtij]` + few + `|-t` + few + `:` + few + `)$`)
 	apart = regexp.MustCompile(`^(--(threads|workers|worker-connections|backlog|` +
 		`limit-concurrency|limit-max-requests|max-requests|keep-alive|timeout-keep-alive|` +
-		`processes|concurrency|connection-limit)|-w|-t)$`)
-	value   = regexp.MustCompile(`^[0-9]+(:[0-9]+)?$`)
+		`processes|concurrency|connection-limit)|-[wtij])$`)
+	value   = regexp.MustCompile(`^` + few + `(:` + few + `)?$`)
 	plainly = regexp.MustCompile(`^[A-Za-z0-9.,:%_+-]*$`)
 )
 

@@ -33,6 +33,16 @@ func TestWhatAProcessWasStartedWithIsToldAndNoSecretIs(t *testing.T) {
 			command: "gunicorn --workers 2 --threads=4 -b :80 -w 1 app:app --secret 7",
 			want:    []string{"--workers 2", "--threads=4", "-w 1"},
 		},
+		"workers of pm2, and threads of puma": {
+			command: "pm2 start app.js -i 4 -j2 -t 5:16 -t1:8", want: []string{
+				"-i 4", "-j2", "-t 5:16", "-t1:8",
+			},
+		},
+		"addresses and numbers of somebody": {
+			command: "x -i10.0.0.7 -i 10.0.0.7 -t4915112345678 -t 4915112345678 -w1.5 -j8080abc " +
+				"-XX:MaxHeapSize=1.2.3.4 --workers 4915112345678 -XX:MaxRAMPercentage=75.0",
+			want: []string{"-XX:MaxRAMPercentage=75.0"},
+		},
 		"something else":         {environment: "GOGC=$(cat) GOMAXPROCS=2;x"},
 		"a name that is another": {environment: "MY_GOGC=20 GOGC_X=1"},
 	} {

@@ -98,5 +98,6 @@ func (c *census) takeOthers(t *tally) {
 	})
 	if err == nil {
 		t.joinLocal(all)
+		t.local = len(all) < maxLocal
 	}
 }

@@ -44,9 +44,8 @@ type socket struct {
 	// waits says that something was sent on it after the last that came, and told that INET_DIAG
 	// told the times of both.
 	waits, told bool
-	// exchanges are the segments with data that were sent on it, or those that came where these are
-	// fewer: about as many as questions were answered one after the other.
-	exchanges uint32
+	// data is what went to and fro on it, where INET_DIAG told that.
+	data data
 }
 
 // Connections counts this machine's TCP connections to some addresses, by the end that asked for

@@ -166,8 +166,9 @@ var Values = []measure.SampleName{
 		"those of these on which something was sent after the last that came: the target waits "+
 			"for an answer; to some milliseconds, by INET_DIAG alone, and of TCP alone"),
 	measure.Counter(measure.OutgoingExchanges+"<address>",
-		"segments with data that went out on these, or that came, whichever are fewer: about as "+
-			"many as questions were answered one after the other; of connections that were seen"),
+		"segments with data that went out on these, or that came, whichever are fewer, from one "+
+			"sample to the next where they are small both ways: about as many as questions were "+
+			"answered one after the other; of connections that were seen"),
 	measure.Counter(measure.OutgoingFresh+"<address>",
 		"those to one Unix socket that were open when a sample was taken, and not at the one "+
 			"before"),
