@@ -97,7 +97,7 @@ func (f *Fill) Refuse() { f.end(Private) }
 // head from here on. A body that is too long to be stored passes through a window from its begin. An
 // error ends the fill as Refuse does.
 func (f *Fill) Head(h *Head) error {
-	if f.entry != nil || f.over() {
+	if f.over() || f.entry != nil {
 		return ErrOver
 	}
 	s := f.store
@@ -137,7 +137,7 @@ func (f *Fill) Head(h *Head) error {
 // nothing more is to come until the feeder is woken. What comes all the same is taken as far as twice
 // the window, and then refused with ErrBehind. The bytes are copied.
 func (f *Fill) Append(p []byte) (full bool, err error) {
-	if f.entry == nil || f.over() {
+	if f.over() || f.entry == nil {
 		return false, ErrOver
 	}
 	if f.declared >= 0 && f.written+int64(len(p)) > f.declared {
@@ -167,7 +167,8 @@ func (f *Fill) Append(p []byte) (full bool, err error) {
 	return full, nil
 }
 
-// over says whether the fill has ended; only the filler ends it.
+// over says whether the fill has ended; only the filler ends it. It is asked before entry is looked
+// at, which belongs to the last reader from the end on.
 func (f *Fill) over() bool { return f.phase == Private || f.phase == Whole || f.phase == Broken }
 
 // tail is what is free of the last piece.
@@ -227,7 +228,7 @@ func (f *Fill) add(p piece) {
 // Finish says that the body is over. It is stored when it is as long as its head said, and nothing
 // has purged it meanwhile.
 func (f *Fill) Finish() error {
-	if f.entry == nil || f.over() {
+	if f.over() || f.entry == nil {
 		return ErrOver
 	}
 	if f.declared >= 0 && f.written != f.declared {
@@ -269,7 +270,7 @@ func (f *Fill) publish(e *Entry) {
 // Renew ends a fill that has revalidated a stored response: its new head takes the old one's place,
 // with the same body, and answers those who wait. old is held by the caller. h's length is old's.
 func (f *Fill) Renew(old *Entry, h *Head) error {
-	if f.entry != nil || f.over() {
+	if f.over() || f.entry != nil {
 		return ErrOver
 	}
 	e, err := f.store.newEntry(h, 0)

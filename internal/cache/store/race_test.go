@@ -48,6 +48,33 @@ func TestWhoJoinsAsAFillEndsKeepsItsEntry(t *testing.T) {
 	late.Close()
 }
 
+// From the end of a fill on its entry belongs to the last reader, who lets go of it whenever it likes:
+// the filler looks at it no more, whatever it says after that. The race detector sees who does.
+func TestAFillThatIsOverLeavesItsEntryAlone(t *testing.T) {
+	for name, late := range map[string]func(f *store.Fill) error{
+		"head":   func(f *store.Fill) error { return f.Head(headOf("k", 1, 10)) },
+		"append": func(f *store.Fill) error { _, err := f.Append(body(1, 10)); return err },
+		"finish": func(f *store.Fill) error { return f.Finish() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, store.Options{Bytes: store.MinBytes})
+			f, _ := s.Begin([]byte("k"), []byte("k"))
+			var r store.Reader
+			f.Join(&r, waker(func() {}))
+			if err := f.Head(headOf("k", 1, 10)); err != nil {
+				t.Fatal(err)
+			}
+			f.Fail(1)
+			closed := make(chan struct{})
+			go func() { r.Close(); close(closed) }()
+			if err := late(f); err != store.ErrOver {
+				t.Errorf("a fill that has failed answers %v", err)
+			}
+			<-closed
+		})
+	}
+}
+
 // Who comes after a purge does not get what was fetched before it.
 func TestNobodyJoinsAFetchThatBeganBeforeAPurge(t *testing.T) {
 	for name, purge := range map[string]func(s *store.Store){
