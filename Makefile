@@ -28,11 +28,12 @@ demo: build ## Put a small shop behind the gateway, and find out how much it can
 
 # Every package, and the standard library, is compiled twice for the tests, with and without the race
 # detector. Debug information takes a sixth of that, and go test links none. gin's codec for
-# MessagePack, which no example uses, takes longer to compile than any other package.
-lint plain race statistics: export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false -tags=nomsgpack
+# MessagePack, which no example uses, takes longer to compile than any other package. A compiler that
+# collects its garbage less often, for some more memory, takes a fifth less of the processor's time.
+lint plain race statistics: export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false -tags=nomsgpack '-toolexec=env GOGC=400'
 
 # The tool is built here, as go tool would not use these flags, and compile what it needs once more.
-# Fewer collections of garbage take a sixth of the time off, for some more memory.
+# The checks collect less garbage, too, for a sixth of their time.
 lint: web ## Look for what gofmt, go vet, staticcheck and the house's own rules object to
 	@unformatted=$$(gofmt -l cmd internal bench examples web/*.go); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && go build -o "$$dir" ./internal/lint/analyze && \

@@ -2,7 +2,7 @@
 """What becomes of a gateway whose own processor is the limit when 1.5 times its line is offered,
 open loop: 20 % P0, 40 % P1, 40 % P2.
 
-  own_cpu.py --plimsoll ./plimsoll             # three rounds, four minutes
+  own_cpu.py --plimsoll ./plimsoll             # three rounds, six minutes
   own_cpu.py --plimsoll ./plimsoll --quick     # one short round: for a look, not for a figure
 
 The gateway has one loop on CPU 0 and shares that CPU with five programs that only burn it, else the
@@ -16,7 +16,9 @@ request costs more with 900 of them than with 64, see --connections):
   refusal  the CPU that a refused request takes of it: admission refuses all of them at a delay of 1
            ms with enough clients
 
-and then offers 1.5 times the line for a while: with `admission`, and bare. With r the cost of a
+then offers 1.5 times the line for a while: with `admission`, after which the line and the refusal
+are measured again, and bare. A machine's speed may change within a minute, so what counts are the
+means of before and after, and how far apart they are is shown. With r the cost of a
 refusal over that of a proxied request, what is left for good answers of the line is at most (1 -
 1.5 r) / (1 - r), where all but those are refused: goodput is shown as a share of that too. A
 request succeeds when its answer is 2xx and comes, counted from when it was due, within the
@@ -148,19 +150,28 @@ def offered(r, a, name, line, seed):
     return found, late, waited, ran
 
 
-def round_of(r, a, n):
+def costs(r, a):
+    """The line, and the CPU seconds of a proxied and of a refused request."""
     line, proxied = closed(r, a, "bare")
-    refusals, refused = closed(r, a, "refuser")
+    return line, proxied, closed(r, a, "refuser")[1]
+
+
+def round_of(r, a, n):
+    before = costs(r, a)
+    runs = {"plimsoll": offered(r, a, "plimsoll", before[0], n)}
+    after = costs(r, a)
+    runs["bare"] = offered(r, a, "bare", before[0], n)
+    line, proxied, refused = (statistics.mean(pair) for pair in zip(before, after))
     share = refused / proxied
-    possible = (1 - TIMES * share) / (1 - share)
+    possible = (1 - TIMES * before[0] / line * share) / (1 - share)
     print(
-        f"line {line:.0f}/s at {proxied * 1e6:.1f} us of CPU; refusals {refusals:.0f}/s at {refused * 1e6:.1f} us: "
-        f"{share:.2f} of a proxied request, so {possible:.3f} of the line is possible",
+        f"line {line:.0f}/s at {proxied * 1e6:.1f} us of CPU, a refusal {refused * 1e6:.1f} us: "
+        f"{share:.2f} of that, so {possible:.3f} of the line is possible; "
+        f"line after / before {after[0] / before[0]:.2f}",
         flush=True,
     )
     rows = []
-    for name in ("plimsoll", "bare"):
-        found, late, waited, ran = offered(r, a, name, line, n)
+    for name, (found, late, waited, ran) in runs.items():
         goodput = sum(good / seconds for good, _, _, seconds in found.values()) / line
         for c, (good, ended, p99, seconds) in found.items():
             rows.append(
@@ -171,6 +182,7 @@ def round_of(r, a, n):
                     "success": good / max(ended, 1),
                     "p99_ms": p99,
                     "goodput_of_capacity": good / seconds / line,
+                    "ended_of_capacity": ended / seconds / line,
                     "settle_seconds": None,
                     "round": n,
                 }
@@ -184,6 +196,7 @@ def round_of(r, a, n):
                 "goodput_of_possible": goodput / possible,
                 "refusal_cost": share,
                 "line_per_second": line,
+                "line_after_of_before": after[0] / before[0],
                 "generator_late": late,
                 "proxy_waited_seconds": waited,
                 "proxy_cpu_seconds": ran,
@@ -191,8 +204,9 @@ def round_of(r, a, n):
             }
         )
         classes = ", ".join(
-            "%s %.2f %% p99 %s" % (c, 100 * g / max(e, 1), "none" if p is None else f"{p:.0f} ms")
-            for c, (g, e, p, _) in found.items()
+            "%s %.2f %% of %.2f of the line, p99 %s"
+            % (c, 100 * g / max(e, 1), e / seconds / line, "none" if p is None else f"{p:.0f} ms")
+            for c, (g, e, p, seconds) in found.items()
         )
         print(
             f"  {name:9s} {classes}; goodput {goodput:.3f} of the line, {goodput / possible:.3f} of what is possible"
