@@ -40,8 +40,10 @@ CONNECTIONS = 300
 SETTLE = 3  # seconds until what is offered counts
 
 
-def config(port, admission):
-    routes = "".join(f'  - {{match: "/{c.lower()}", sla: {c}, upstream: b}}\n' for c in CLASSES)
+def config(port, admission="", limits=""):
+    routes = "".join(
+        f'  - {{match: "/{c.lower()}", sla: {c}, upstream: b{limits}}}\n' for c in CLASSES
+    )
     listeners = "".join(
         f"  - {{address: 127.0.0.1:{port + i}, limits: {{idle_timeout: 5m}}}}\n"
         for i in range(len(CLASSES))
@@ -55,26 +57,17 @@ routes:
 {routes}{admission}"""
 
 
-def refuser(port):
-    """Refuses every request for a limit, after one: a limit's refusal does what admission's
-    does, and a little more."""
-    return f"""
-loops: 1
-listeners:
-  - address: 127.0.0.1:{port}
-upstreams:
-  b: {{targets: ["127.0.0.1:{rig.BACKEND}"]}}
-routes:
-  - {{match: "/p2", sla: P2, upstream: b, limits: [{{rate: 1/h}}]}}
-"""
+# Refuses every request for a limit, after one: a limit's refusal does what admission's does, and a
+# little more.
+REFUSE = ", limits: [{rate: 1/h}]"
 
 
 class Rig(rig.Rig):
     def __enter__(self):
         super().__enter__()
         rig.write(f"{self.tmp}/own.yaml", config(PORTS["plimsoll"], "admission: enforce\n"))
-        rig.write(f"{self.tmp}/bare.yaml", config(PORTS["bare"], ""))
-        rig.write(f"{self.tmp}/refuser.yaml", refuser(PORTS["refuser"]))
+        rig.write(f"{self.tmp}/bare.yaml", config(PORTS["bare"]))
+        rig.write(f"{self.tmp}/refuser.yaml", config(PORTS["refuser"], limits=REFUSE))
         return self
 
     def command(self, name):
@@ -85,20 +78,27 @@ class Rig(rig.Rig):
         self._start(name, rig.PROXY_CPU, self.command(name), PORTS[name])
 
 
+def loops(r, a, name, run, seconds):
+    """Requests of a closed loop for each class, at once, and the seconds that they took."""
+    for i, c in enumerate(CLASSES):
+        url = f"http://127.0.0.1:{PORTS[name] + i}/{c.lower()}"
+        n = a.connections // len(CLASSES)
+        r.load(f"{run}-{c}", url, "-c", f"{n}", "-d", f"{seconds}s")
+    totals = [r.totals(f"{run}-{c}") for c in CLASSES]
+    ended = sum(n for t in totals for n in t["ended"].values())
+    return ended, statistics.mean(t["length_ns"] for t in totals) / 1e9
+
+
 def closed(r, a, name):
-    """Requests a second in a closed loop through a gateway, and CPU seconds of it for each."""
+    """Requests a second in closed loops through a gateway, and CPU seconds of it for each."""
     r.backend(cpu=rig.LOAD_CPU)
     r.proxy(name)
-    url = f"http://127.0.0.1:{PORTS[name]}/p2"
-    r.load("warm", url, "-c", f"{a.connections}", "-d", "1s")
-    r.totals("warm")
+    loops(r, a, name, "warm", 1)
     before = rig.cpu_seconds(r.pid(name))
-    r.load("closed", url, "-c", f"{a.connections}", "-d", f"{a.seconds}s")
-    totals = r.totals("closed")
+    n, seconds = loops(r, a, name, "closed", a.seconds)
     cpu = rig.cpu_seconds(r.pid(name)) - before
     r.stop()
-    n = sum(totals["ended"].values())
-    return n / totals["length_ns"] * 1e9, cpu / n
+    return n / seconds, cpu / n
 
 
 def offered(r, a, name, line, seed):
