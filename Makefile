@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build web demo lint test plain race statistics soak planted bench bench-overload h2spec patients picture clean
+.PHONY: help build web demo lint test rest plain race seeds statistics soak planted bench bench-overload h2spec patients picture clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -30,7 +30,7 @@ demo: build ## Put a small shop behind the gateway, and find out how much it can
 # detector. Debug information takes a sixth of that, and go test links none. gin's codec for
 # MessagePack, which no example uses, takes longer to compile than any other package. A compiler that
 # collects its garbage less often, for some more memory, takes a fifth less of the processor's time.
-lint plain race statistics: export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false -tags=nomsgpack '-toolexec=env GOGC=400'
+lint plain race seeds statistics: export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false -tags=nomsgpack '-toolexec=env GOGC=400'
 
 # The tool is built here, as go tool would not use these flags, and compile what it needs once more.
 # The checks collect less garbage, too, for a sixth of their time.
@@ -53,8 +53,8 @@ lint: web ## Look for what gofmt, go vet, staticcheck and the house's own rules 
 # fifth of the gateway tests' processor time off (page faults). A package may take longer than go
 # test's ten minutes on a machine that is slow: only one that hangs meets the time-out. The two
 # halves, with the detector and without, run beside each other: one compiles while tests of the other
-# wait. One after the other, an eighth of the processors' time was idle. The simulation, which never
-# waits, is last.
+# wait. One after the other, an eighth of the processors' time was idle. What never waits, lint and the
+# simulation, comes last: first, it left the tests that wait alone at the end.
 ALONE := ./examples/patients ./internal/admission ./internal/cache ./internal/cache/rules \
 	./internal/cidr ./internal/concurrency ./internal/exchange ./internal/grpc \
 	./internal/hash ./internal/head ./internal/hist ./internal/hpack ./internal/http1 \
@@ -77,13 +77,20 @@ PLAIN_TESTS = $(shell grep -lE '^//go:build !race' $(PLAIN) | xargs grep -ohE '^
 HAS_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
 BUSY := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 TEST := go test -vet=off -timeout 1h -p $(BUSY)
-test: ## Install the tools that tests need, then lint and test everything
+test: ## Install the tools that tests need, then test and lint everything
 	./scripts/tools.sh
-	$(MAKE) -j2 plain race
+	$(MAKE) -j2 race rest
 
-plain: lint
+rest: web
+	$(MAKE) plain
+	$(MAKE) lint
+	$(MAKE) seeds
+
+plain: web
 	$(TEST) -run 'Alloc|$(PLAIN_TESTS)' $(filter-out $(ALONE),$(PLAIN_ROOMS))
 	$(TEST) $(ALONE)
+
+seeds:
 	$(TEST) ./internal/sim -seeds 2000
 
 race: export GORACE = atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000
