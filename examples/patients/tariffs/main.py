@@ -65,7 +65,8 @@ class Office(BaseApplication):
     def __init__(self, address, tariffs):
         self.tariffs = tariffs
         self.settings = {"bind": address, "workers": 2, "worker_class": "gthread", "threads": 8,
-                         "keepalive": 120, "when_ready": self.ready, "loglevel": "warning"}
+                         "keepalive": 120, "graceful_timeout": 5, "when_ready": self.ready,
+                         "loglevel": "warning"}
         super().__init__()
 
     @staticmethod
