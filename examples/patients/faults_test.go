@@ -97,7 +97,7 @@ func TestTariffsAreThereForAsLongAsItsServerIs(t *testing.T) {
 	}
 	// A worker that has just been made may lose a signal, so it is told until it is gone.
 	got := observe(t, "tariffs", `curl --silent --retry 9 --output /dev/null "http://$address/"
-		worker=$(pgrep -P $service | head -1)
+		worker=$(pgrep -P $service | head -1); test "$worker" || exit 1
 		while kill $worker 2>/dev/null; do timeout 1 tail --pid=$worker -f /dev/null; done
 		`+askOften+end, "env", "TMPDIR="+folder)
 	if got != strings.TrimSpace(strings.Repeat("200 ", 8)) {

@@ -55,6 +55,7 @@ func TestAFillThatIsOverLeavesItsEntryAlone(t *testing.T) {
 		"head":   func(f *store.Fill) error { return f.Head(headOf("k", 1, 10)) },
 		"append": func(f *store.Fill) error { _, err := f.Append(body(1, 10)); return err },
 		"finish": func(f *store.Fill) error { return f.Finish() },
+		"renew":  func(f *store.Fill) error { return f.Renew(nil, headOf("k", 1, 10)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t, store.Options{Bytes: store.MinBytes})
