@@ -13,8 +13,7 @@ those either. Each round measures, in a closed loop of as many connections as th
 request costs more with 900 of them than with 64, see --connections):
 
   line     requests a second that it proxies, and the CPU that each takes
-  refusal  the CPU that a refused request takes of it: admission refuses all of them at a delay of 1
-           ms with enough clients
+  refusal  the CPU that a refused request takes of it, of a gateway whose limit refuses all but one
 
 then offers 1.5 times the line for a while: with `admission`, after which the line and the refusal
 are measured again, and bare. A machine's speed may change within a minute, so what counts are the
