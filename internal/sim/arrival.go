@@ -106,6 +106,10 @@ func (a *arrival) toHEAD() bool { return a.head.words[0] == "HEAD" }
 // draws are the status of a good answer, and the size of its body.
 func (a *arrival) draws() (status, size int) {
 	r := a.rng
+	if sheds := a.s.plan.Sheds; sheds > 0 && r.Float64() < sheds {
+		a.asks().vicious = true
+		return 503, r.IntN(100)
+	}
 	size = r.IntN(1 + r.IntN(1+r.IntN(400_000)))
 	switch r.IntN(25) {
 	case 0:

@@ -251,6 +251,18 @@ var oddities = []struct {
 			s.Acts = append(s.Acts, Act{between(r, 0, 2*time.Second), "reload", r.IntN(1000)})
 		}
 	}},
+	{0.05, true, func(r *rand.Rand, s *Scenario) { // services have too much to do, and say so
+		s.Gateway.Attempts, s.Gateway.MaxConnections = 1+r.IntN(3), 100
+		for i := range s.Services {
+			s.Services[i].Sheds = 0.3 + 0.6*r.Float64()
+		}
+		for range 20 + r.IntN(20) {
+			c := drawClient(r, 0, 300*time.Millisecond)
+			q := RequestPlan{Method: "GET", Path: "/a/", Body: -1}
+			c.Requests, c.Pieces, c.ReadRate = []RequestPlan{q, q, q}, 0, 0
+			s.Clients = append(s.Clients, c)
+		}
+	}},
 }
 
 // addOddities draws which oddities a scenario has.

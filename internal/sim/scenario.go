@@ -83,6 +83,7 @@ type ServicePlan struct {
 	Window  int               // bytes that its sockets keep for it to read; 0 for many
 	Early   float64           // the share of requests that it answers before it has their bodies
 	Behind  float64           // the share of requests whose answers have another behind what fills a read
+	Sheds   float64           `json:",omitempty"` // the share of requests that it refuses, as too many
 	Sip     int               // bytes that it reads at a time; 0 for all there is
 	Rest    time.Duration     // the longest time between reads
 	HTTP2   *HTTP2ServicePlan `json:",omitempty"` // how it speaks HTTP/2; nil for HTTP/1 alone
