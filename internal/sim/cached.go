@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -20,7 +21,8 @@ type CachePlan struct {
 	Keys                 int     // things that may be asked for
 	Vices                float64 // the share of requests that the service does not answer as it should
 	Slow                 time.Duration
-	Longest              int // bytes of a body
+	Longest              int           // bytes of a body
+	Fails                time.Duration `json:",omitempty"` // when the service fails for good; 0 for never
 }
 
 // CachedPlan is a request of a route with a cache.
@@ -87,6 +89,23 @@ func (s *Scenario) addCache(r *rand.Rand, mood float64) {
 	for range r.IntN(4) {
 		s.Acts = append(s.Acts, Act{between(r, 0, 4*time.Second), "purge", r.IntN(1000)})
 	}
+	if !s.Quiet && r.IntN(5) == 0 {
+		s.failCache(r)
+	}
+}
+
+// failCache lets the service behind the cache fail after a while, for longer than anything may be
+// served instead of its answers. Clients go on asking for few things.
+func (s *Scenario) failCache(r *rand.Rand) {
+	c := s.Cache
+	c.Fails, c.Keys = between(r, 200*time.Millisecond, 2*time.Second), 1+r.IntN(2)
+	for range 20 + r.IntN(20) {
+		p := drawClient(r, 0, 0)
+		p.At = time.Duration(r.Int64N(int64(8 * time.Second)))
+		p.Requests = []RequestPlan{c.request(r, &RequestPlan{})}
+		s.Clients = append(s.Clients, p)
+	}
+	s.Acts = slices.DeleteFunc(s.Acts, func(a Act) bool { return a.What == "end" })
 }
 
 // request is a request of the route with the cache, in the place of q.

@@ -152,7 +152,10 @@ func (s *shelf) mayServe(q *request, one *shelved, h *messageHead) error {
 func (s *shelf) wrong(q *request, one *shelved, v *validity, h *messageHead) string {
 	scenario := s.w.scenario
 	// One loop may fetch for a request of another, and each be without the processor for a while.
-	slack := int64(10*time.Millisecond + time.Duration(min(scenario.Loops, 2))*scenario.Kernel.StallFor)
+	slack := int64(10 * time.Millisecond)
+	if scenario.Kernel.Stall > 0 {
+		slack += int64(min(scenario.Loops, 2)) * int64(scenario.Kernel.StallFor)
+	}
 	if scenario.Kernel.Fragment > 0 { // a head then travels in several pieces, one after the other
 		slack += 30 * int64(scenario.Kernel.Latency)
 	}

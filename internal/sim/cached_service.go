@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -151,6 +152,9 @@ var lifetimes = []lifetime{
 	{date: -1, modified: 3600, heuristic: true},
 }
 
+// survivors are those of them that may be served for a while when the service fails.
+var survivors = slices.DeleteFunc(slices.Clone(lifetimes), func(l lifetime) bool { return l.failing == 0 })
+
 // maxHeuristic is the configuration's heuristic_max; heuristic is 10%.
 const maxHeuristic = 2 * time.Second
 
@@ -184,13 +188,27 @@ func (l *lifetime) validity(asked, said int64, age int) validity {
 	}
 }
 
+// fails says whether the service fails by now.
+func (s *shelf) fails() bool {
+	from := s.w.scenario.Cache.Fails
+	return from > 0 && s.w.kernel.Clock() >= int64(from)
+}
+
 // answer answers a request.
 func (c *cachedConn) answer(one *shelved) {
 	if c.over {
 		return
 	}
 	w, r, h := c.s.w, c.rng, c.head
+	if c.s.fails() {
+		one.status = 503
+		c.says(one, "Cache-Control: no-store\r\n")
+		return
+	}
 	life, age := lifetimes[r.IntN(len(lifetimes))], 0
+	if w.scenario.Cache.Fails > 0 && r.IntN(2) == 0 {
+		life = survivors[r.IntN(len(survivors))]
+	}
 	if r.IntN(6) == 0 {
 		age = r.IntN(3)
 	}
