@@ -118,6 +118,7 @@ type client struct {
 	connected bool  // and the gateway's kernel has answered
 	done      bool  // it has gone
 	moved     int64 // when anything last moved
+	rested    int64 // when it last took what had waited for it, or opened a window for that
 	idled     int64 // how long the gateway had waited for the oldest of asked, when that began
 }
 
@@ -360,7 +361,7 @@ func (c *client) changed() {
 	if c.Waiting() > 0 {
 		c.sleeping = true
 		c.w.kernel.After(between(c.rng, 0, c.plan.ReadWait), func() {
-			c.sleeping = false
+			c.sleeping, c.rested = false, c.w.kernel.Clock()
 			c.changed()
 		})
 	}

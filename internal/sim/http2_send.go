@@ -419,9 +419,17 @@ func (h *http2Conn) noteSettings() {
 func (h *http2Conn) shift(ch *change) {
 	for _, st := range h.streams {
 		if st.id <= ch.last {
-			st.receive += int64(ch.by)
+			h.opens(&st.receive, ch.by)
 		}
 	}
+}
+
+// opens opens a window, for which the gateway may have waited.
+func (h *http2Conn) opens(window *int64, by int) {
+	if *window <= 0 {
+		h.c.rested = h.c.w.kernel.Clock()
+	}
+	*window += int64(by)
 }
 
 // openLater has windows opened, when the client comes to it.
@@ -473,7 +481,7 @@ func (h *http2Conn) openWindows() {
 		n := part(st.unopened)
 		st.unopened -= n
 		h.frame(frameWindow, 0, st.id, number(n))
-		h.onceSent(func() { st.receive += int64(n) })
+		h.onceSent(func() { h.opens(&st.receive, n) })
 		left = left || st.unopened > 0
 	}
 	if left {
@@ -483,5 +491,5 @@ func (h *http2Conn) openWindows() {
 
 func (h *http2Conn) openConnection(n int) {
 	h.frame(frameWindow, 0, 0, number(n))
-	h.onceSent(func() { h.receive += int64(n) })
+	h.onceSent(func() { h.opens(&h.receive, n) })
 }

@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // What the gateway, or the kernel, waits for beside what a configuration says.
 const (
@@ -162,4 +165,50 @@ func (c *client) lookAtPatience() {
 			"may wait is %v; it has sent %d of %d bytes and read %d, and waits for %d answers",
 			c.name, still, limit, c.sent, c.given, c.received, len(c.asked))
 	}
+}
+
+// watch looks whether the WebSocket of a client is kept although both sides have been silent for
+// too long.
+func (t *talker) watch() {
+	p := t.peer
+	if t.over() || p != nil && (p.over() || t.ended && p.ended) {
+		return
+	}
+	limit, still := t.silence(), time.Duration(0)
+	if p != nil && t.hasHeardAll() && p.hasHeardAll() && !t.by.sleeping && !t.shut() {
+		still = time.Duration(t.w.kernel.Clock() - max(t.moved, p.moved, t.by.rested))
+	}
+	if still > limit {
+		t.w.violate("the WebSocket of %s is kept: nothing has moved over it for %v, the longest that "+
+			"it may stay so is %v", t.name, still, limit)
+		return
+	}
+	t.w.kernel.After(limit-still+time.Millisecond, t.watch)
+}
+
+// over says that there is no more to be expected of the other side, or of the gateway.
+func (t *talker) over() bool { return t.gone || t.spoilt || t.told || t.peerEnded || !t.alive() }
+
+// shut says that its client has no window open for it.
+func (t *talker) shut() bool {
+	h := t.by.http2
+	if h == nil {
+		return false
+	}
+	return slices.ContainsFunc(h.streams, func(st *http2Stream) bool {
+		return st.talk == t && min(st.receive, h.receive) <= 0
+	})
+}
+
+// hasHeardAll says that nothing of what the other side has said is on its way.
+func (t *talker) hasHeardAll() bool {
+	_, more := t.next()
+	return !more && len(t.held) == 0
+}
+
+// silence is for how long both sides may be silent. A gateway that finds that the client does not
+// take what it has for it looks again later.
+func (t *talker) silence() time.Duration {
+	tunnel := t.w.scenario.WebSockets.Tunnel
+	return tunnel + min(tunnel, t.w.scenario.Gateway.Stream) + t.w.slack()
 }

@@ -20,6 +20,7 @@ type talker struct {
 	peer *talker // whom it hears; nil while a client does not know yet which service has it
 
 	client bool
+	by     *client        // whose WebSocket it is, on that side
 	http2  bool           // it can tell an end in order from one that is not
 	send   func(p []byte) // sends what was said
 	finish func()         // ends its own direction behind that
@@ -44,6 +45,7 @@ type talker struct {
 	told      bool   // a close frame has come
 	shown     bool   // which was the gateway's
 	peerEnded bool   // the other direction has ended
+	moved     int64  // when it last said a word, or had heard one whole
 	began     int64
 	unreset   bool // its connection cannot be reset, and just ends
 }
@@ -74,6 +76,7 @@ const (
 func (c *client) newTalker(q *request) *talker {
 	return &talker{
 		w: c.w, name: fmt.Sprintf("%s (%s)", c.name, q.token), plan: q.WebSocket.Client, client: true,
+		by:    c,
 		rng:   c.w.scenario.stream(ofTalkers, hashOf(q.token)),
 		alive: func() bool { return !c.done && !c.stuck },
 	}
@@ -82,6 +85,10 @@ func (c *client) newTalker(q *request) *talker {
 // start begins to talk.
 func (t *talker) start() {
 	t.began = t.w.kernel.Clock()
+	t.moved = t.began
+	if t.client {
+		t.watch()
+	}
 	t.talk()
 }
 
@@ -188,6 +195,7 @@ func (t *talker) key() []byte {
 
 // say sends a word.
 func (t *talker) say(w word, text []byte) {
+	t.moved = t.w.kernel.Clock()
 	w.from = len(t.said)
 	t.said = append(t.said, text...)
 	w.to = len(t.said)
@@ -309,6 +317,7 @@ func (t *talker) hearWord() (int, error) {
 		return n, t.hearGateway(first, payload, t.held[1]&wordMasked != 0)
 	}
 	t.heard++
+	t.moved = t.w.kernel.Clock()
 	switch w.opcode {
 	case wordText, wordBytes, wordMore:
 		t.length += len(payload)

@@ -105,6 +105,9 @@ func (s *Scenario) addWebSockets(r *rand.Rand, mood float64) {
 			}
 		}
 	}
+	if !s.Quiet && r.IntN(3) == 0 {
+		s.fallSilent(r)
+	}
 }
 
 // socket draws who says what over a WebSocket.
@@ -112,6 +115,20 @@ func (p *WebSocketPlan) socket(r *rand.Rand, mood float64, quiet bool) *SocketPl
 	return &SocketPlan{
 		Client: p.talk(r, mood, quiet), Service: p.talk(r, mood, quiet), Early: r.IntN(3) == 0,
 	}
+}
+
+// fallSilent makes clients say little and get little, as those do that subscribe to what hardly ever
+// happens.
+func (s *Scenario) fallSilent(r *rand.Rand) {
+	s.WebSockets.Tunnel = between(r, 100*time.Millisecond, 700*time.Millisecond)
+	s.requests(r, 0.5, func(q *RequestPlan) {
+		if q.WebSocket == nil {
+			return
+		}
+		for _, t := range []*TalkPlan{&q.WebSocket.Client, &q.WebSocket.Service} {
+			t.Messages, t.Finale = r.IntN(3), "stays"
+		}
+	})
 }
 
 func (p *WebSocketPlan) talk(r *rand.Rand, mood float64, quiet bool) TalkPlan {
