@@ -76,6 +76,36 @@ func (s *Scenario) addHTTP2Services(r *rand.Rand, mood float64) {
 			}
 		}
 	}
+	if !s.Quiet && r.IntN(5) == 0 {
+		s.contend(r)
+	}
+}
+
+// contend has requests of all classes wait for few slots, on loops of which each has connections to
+// other targets: they carry many requests, and do not move.
+func (s *Scenario) contend(r *rand.Rand) {
+	g := &s.Gateway
+	const long = 3 * time.Second
+	s.Loops, g.UpstreamTLS, g.Protocols = 2+r.IntN(2), true, [3]string{"auto", "auto", "auto"}
+	g.MaxConnections, g.MaxPending, g.MaxRequests = 1+r.IntN(2), 50, 0
+	g.Slots, g.Adaptive, g.PerTry = 1+r.IntN(4), false, 0
+	g.Patience, g.Pending, g.Timeout = long, long, 2*long
+	for i := range s.Services {
+		p := &s.Services[i]
+		p.Vices, p.Slow = p.Vices/3, between(r, 5*time.Millisecond, 300*time.Millisecond)
+		if p.HTTP2 != nil {
+			p.HTTP2.Eager = false
+		}
+	}
+	for range 30 + r.IntN(20) {
+		c := drawClient(r, 0, time.Second)
+		c.Requests, c.Pieces, c.ReadRate = nil, 0, 0
+		for range 6 {
+			path := []string{"/a/", "/read/"}[r.IntN(2)] // of the first class and the last
+			c.Requests = append(c.Requests, RequestPlan{Method: "GET", Path: path, Body: -1})
+		}
+		s.Clients = append(s.Clients, c)
+	}
 }
 
 // leaveSuddenly makes services leave without a warning on a quiet day. That fails no request which

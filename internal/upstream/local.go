@@ -263,6 +263,7 @@ func (l *Local) Close(now int64) {
 	if l.u.queues.waiting.Load() != 0 { // for the places that the idle connections had
 		l.u.queues.wakeFirst(l.u, l.loop)
 	}
+	l.u.checkNews()
 }
 
 // Request counts a request towards the retry budget: once for each, not for its retries. Loop only.

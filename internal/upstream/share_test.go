@@ -80,6 +80,51 @@ func TestASlotThatTheFirstLoopCannotUseGoesToTheNext(t *testing.T) {
 	}
 }
 
+// What a loop has no connection for may be for requests of another loop that its first request kept
+// back. They are told when that one waits no longer, however its wait has ended.
+func TestWhatTheFirstRequestKeptFromOthersIsTheirsWhenItWaitsNoLonger(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		w := newWorld(t, 2)
+		o := DefaultOptions(addresses(2)...)
+		o.MaxConnections, o.Protocol, o.PendingTimeout = 1, Negotiated, time.Second
+		o.Concurrency = &concurrency.Options{Initial: 1, Min: 1, Max: 1}
+		u := w.upstream(o)
+		share := func(loop, target int) (*Member, Conn) { // the target's only connection, and its slot
+			mustPick(t, u.Local(loop), w.now, 0)
+			m := u.Local(loop).members[target]
+			c := open(t, w, m)
+			m.Share(c)
+			return m, c
+		}
+		here, near := share(0, 0)
+		there, far := share(1, 1)
+		first, kept, last := newWaiting(), newWaiting(), newWaiting()
+		kept.Class, last.Class = 2, 2
+		u.Local(1).Wait(&first.Waiter, w.now)
+		w.settle()
+		w.now += 2 * fairnessGap
+		u.Local(0).Wait(&kept.Waiter, w.now)
+		w.settle()
+		w.now += 2 * fairnessGap
+		u.Local(1).Wait(&last.Waiter, w.now)
+		here.Free(w.now)
+		if w.settle(); first.ready+kept.ready+last.ready > 0 {
+			t.Fatal("a request was served before one of a higher class that is not stuck")
+		}
+		if refused {
+			w.now += int64(o.PendingTimeout) - 3*fairnessGap
+			u.Local(1).Sweep(w.now)
+		} else {
+			there.Free(w.now)
+		}
+		served := first.ready == 1 && first.conn == far
+		if w.settle(); served == refused || kept.ready != 1 || kept.conn != near {
+			t.Errorf("refused %t: served the first %d times, what it kept back %d times", refused,
+				first.ready, kept.ready)
+		}
+	}
+}
+
 // sharing is loops whose connections carry several requests at once.
 type sharing struct {
 	*world

@@ -273,6 +273,7 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 			l.u.queues.each[i].postYield(l.u.locals[i])
 		}
 	}
+	l.u.checkNews()
 	return None
 }
 
@@ -290,6 +291,7 @@ func (w *Waiter) Remove() bool {
 	if l.own.rank.Load() > before {
 		l.u.queues.wakeFirst(l.u, l.loop)
 	}
+	l.u.checkNews()
 	return true
 }
 
@@ -378,7 +380,9 @@ func (l *Local) relieve(m *Member, now int64) {
 		return
 	}
 	if first {
-		if !served { // it may be a slot that others have a connection for
+		if served {
+			l.stepBack()
+		} else { // it may be a slot that others have a connection for
 			l.u.queues.wake(l.u, l.loop, false)
 		}
 		return
@@ -447,6 +451,9 @@ func (l *Local) serve(now int64) (served bool) {
 	if !l.first(true) {
 		l.handOver()
 	}
+	if served {
+		l.stepBack()
+	}
 	return served
 }
 
@@ -498,8 +505,12 @@ func (l *Local) expire(now int64) {
 }
 
 func (l *Local) refuse(w *Waiter, now int64, why Unavailable) {
+	before := l.own.rank.Load()
 	l.leave(w)
 	l.refused++
+	if l.own.rank.Load() > before {
+		l.stepBack()
+	}
 	w.Owner.Refused(now, why)
 }
 

@@ -13,6 +13,7 @@ import (
 func (l *Local) wake() {
 	l.own.wakePosted.Store(false)
 	l.unwoken = false
+	defer l.u.checkNews()
 	defer l.u.passOn()
 	if l.closed {
 		l.u.queues.wakeFirst(l.u, l.loop)
@@ -31,6 +32,16 @@ func (l *Local) wake() {
 	}
 }
 
+// stepBack is called when the first of this loop's requests waits no longer: those of other loops
+// that it kept back may have connections for slots, or places, that it had no use for.
+func (l *Local) stepBack() {
+	if l.u.options.Protocol != HTTP1 && slices.ContainsFunc(l.usable, func(m *Member) bool {
+		return m.limited() && m.available() && !m.connectable()
+	}) {
+		l.u.queues.wakeFirst(l.u, l.loop)
+	}
+}
+
 // checkWakeUps panics when requests wait for what is free and no loop is about to be woken for it:
 // the sweep would serve them, late, and hide that a wake-up was lost.
 func (l *Local) checkWakeUps() {
@@ -42,17 +53,34 @@ func (l *Local) checkWakeUps() {
 		panic("upstream: a wake-up was posted and never came")
 	}
 	l.unwoken = posted
-	for i := range l.u.queues.each {
-		posted = posted || l.u.queues.each[i].wakePosted.Load() || l.u.queues.each[i].yieldPosted.Load()
+	l.u.checkNews()
+}
+
+// checkNews is called where requests begin to wait, and where something has become free: on
+// whichever loop it is of use, that one is about to be woken, or another that passes the news on.
+func (u *Upstream) checkNews() {
+	if !invariant.Sequential || u.queues.waiting.Load() == 0 || u.wakePosted() ||
+		slices.ContainsFunc(u.locals, func(l *Local) bool { return l.serving }) { // it looks again
+		return
 	}
-	posted = posted || l.u.bound.wakePosted()
-	switch {
-	case posted:
-	case slices.ContainsFunc(l.usable, func(m *Member) bool { return l.mayServe(m) && m.ready() }):
-		panic("upstream: requests wait for a connection that is free, and no loop will be woken")
-	case l.u.queues.wanted(l.loop) > 0 && l.anyIdle():
-		panic("upstream: requests of another loop wait, and this one keeps a connection that is idle")
+	for _, l := range u.locals {
+		switch {
+		case slices.ContainsFunc(l.usable, func(m *Member) bool { return l.mayServe(m) && m.ready() }):
+			panic("upstream: requests wait for a connection that is free, and no loop will be woken")
+		case u.queues.wanted(l.loop) > 0 && l.anyIdle():
+			panic("upstream: requests of another loop wait, and this one keeps a connection that is idle")
+		}
 	}
+}
+
+// wakePosted says whether a loop is about to be woken, or asked for its idle connections.
+func (u *Upstream) wakePosted() bool {
+	for i := range u.queues.each {
+		if q := &u.queues.each[i]; q.wakePosted.Load() || q.yieldPosted.Load() {
+			return true
+		}
+	}
+	return u.bound.wakePosted()
 }
 
 // anyIdle says whether a request of another loop could use an idle connection of this one.
@@ -82,6 +110,7 @@ func (l *Local) yield() {
 	if idle == 0 {
 		l.own.mayIdle.Store(false)
 	}
+	l.u.checkNews()
 }
 
 // passBy wakes the next loop whose requests may be served as well as those of the first one, which
