@@ -96,6 +96,7 @@ func (l *Local) anyIdle() bool {
 // yield is posted to a loop that may have idle connections, when another has requests that wait.
 func (l *Local) yield() {
 	l.own.yieldPosted.Store(false)
+	defer l.u.checkNews()
 	if l.closed {
 		return
 	}
@@ -110,7 +111,6 @@ func (l *Local) yield() {
 	if idle == 0 {
 		l.own.mayIdle.Store(false)
 	}
-	l.u.checkNews()
 }
 
 // passBy wakes the next loop whose requests may be served as well as those of the first one, which
