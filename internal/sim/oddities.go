@@ -154,6 +154,9 @@ var oddities = []struct {
 			c := drawClient(r, 0, time.Second)
 			for range 4 {
 				q := RequestPlan{Method: "PUT", Path: "/a/", Body: 5000 + r.IntN(50_000)}
+				if r.IntN(2) == 0 { // a copy's answer is as long
+					q.Path = "/copy/"
+				}
 				c.Requests = append(c.Requests, q)
 			}
 			c.Pieces, c.Pipeline = 0, false
@@ -249,6 +252,13 @@ var oddities = []struct {
 		}
 		for range 3 {
 			s.Acts = append(s.Acts, Act{between(r, 0, 2*time.Second), "reload", r.IntN(1000)})
+		}
+	}},
+	{0.04, true, func(r *rand.Rand, s *Scenario) { // services take longer than requests may wait
+		s.Gateway.Timeout = 2*time.Second + time.Duration(r.Int64N(int64(2*time.Second)))
+		s.Gateway.PerTry = 0
+		for i := range s.Services {
+			s.Services[i].Slow = 20 * time.Second
 		}
 	}},
 	{0.05, true, func(r *rand.Rand, s *Scenario) { // services have too much to do, and say so
