@@ -194,6 +194,15 @@ func (s *shelf) fails() bool {
 	return from > 0 && s.w.kernel.Clock() >= int64(from)
 }
 
+func (c *cachedConn) drawLifetime() lifetime {
+	r := c.rng
+	life := lifetimes[r.IntN(len(lifetimes))]
+	if c.s.w.scenario.Cache.Fails > 0 && r.IntN(2) == 0 {
+		life = survivors[r.IntN(len(survivors))]
+	}
+	return life
+}
+
 // answer answers a request.
 func (c *cachedConn) answer(one *shelved) {
 	if c.over {
@@ -205,10 +214,7 @@ func (c *cachedConn) answer(one *shelved) {
 		c.says(one, "Cache-Control: no-store\r\n")
 		return
 	}
-	life, age := lifetimes[r.IntN(len(lifetimes))], 0
-	if w.scenario.Cache.Fails > 0 && r.IntN(2) == 0 {
-		life = survivors[r.IntN(len(survivors))]
-	}
+	life, age := c.drawLifetime(), 0
 	if r.IntN(6) == 0 {
 		age = r.IntN(3)
 	}
