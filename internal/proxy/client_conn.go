@@ -87,6 +87,8 @@ type Acceptor struct {
 	Worker   *Worker
 	Listener *Listener // replaced by a reload
 	Closed   bool      // no longer in the config: its connections end with the exchange they are at
+
+	newcomers newcomers
 }
 
 // Shed implements reactor.Acceptor.
@@ -99,6 +101,11 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 	a = a.Peers[l.ID]
 	w, ln := a.Worker, a.Listener
 	if w.closed { // its handshake could outlast the loop
+		s.Close()
+		return
+	}
+	if !a.comes(s) {
+		w.shard.Accepted++
 		s.Close()
 		return
 	}
@@ -120,7 +127,7 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 		return
 	}
 	c := &clientConn{w: w, counted: counted, since: w.loop.Now(), state: clientHead}
-	c.origin = origin{acceptor: a, listener: ln, peer: s.Peer, highest: upstream.Classes}
+	c.origin = origin{acceptor: a, listener: ln, peer: s.Peer, highest: upstream.Classes, fresh: true}
 	w.link(c)
 	w.shard.Accepted++
 	if err := c.conn.Attach(l, s, c); err != nil {

@@ -424,6 +424,7 @@ func (f *flow) runRequest() {
 		f.asked = f.at
 		switch policy.OnRequest(&f.Exchange) {
 		case exchange.Answered:
+			f.origin.judge(f.Response.Status < 400)
 			f.sendAnswer()
 			return
 		case exchange.Held:
@@ -457,6 +458,7 @@ func (f *flow) notAdmitted(a *admission.SheddingPlan) bool {
 	if invariant.Sequential {
 		w.order.Note(a, now, f.Class, refused, waited > w.limiter.Backlog())
 	}
+	o.judge(!refused)
 	if !refused {
 		return false
 	}

@@ -44,6 +44,7 @@ type sock struct {
 	dialed bool
 	closed bool
 	stuck  bool // its peer reads nothing, and the kernel has no room
+	ended  bool // its peer has gone
 }
 
 func (k *kernel) socket() *sock {
@@ -89,6 +90,7 @@ func (k *kernel) Send(fd int, p []byte) (int, syscall.Errno) {
 	return len(p), 0
 }
 
+func (k *kernel) PeerEnded(fd int) bool         { return k.socks[fd].ended }
 func (k *kernel) Unacknowledged(int) int        { return k.unacknowledged }
 func (k *kernel) SocketError(int) syscall.Errno { return 0 }
 func (k *kernel) Shutdown(int, int)             {}
@@ -268,11 +270,16 @@ func (b *bed) clientFrom(address string, in func([]byte) (int, syscall.Errno)) *
 	b.t.Helper()
 	s := b.socket()
 	s.in = in
+	b.accept(s, address)
+	return s
+}
+
+// accept has the loop accept a client's connection.
+func (b *bed) accept(s *sock, address string) {
 	b.loop.Post(func() {
 		b.acceptor.Accepted(b.loop, reactor.Socket{FD: s.fd, Peer: netip.MustParseAddrPort(address + ":2")})
 	})
 	b.turn()
-	return s
 }
 
 // turn is one turn of the loop.

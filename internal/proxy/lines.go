@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"plimsoll/internal/exchange"
-	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
 
@@ -33,11 +32,6 @@ const (
 	ownPart = .75
 	// atOnce is how many connections are read until the clock is, which is a system call.
 	atOnce = 4
-	// acceptEvery: a turn accepts one connection, and one more for each so many nanoseconds that it has
-	// for lines. A connection that comes, is refused once and goes costs about 60 µs, several refusals,
-	// and clients that give up connect again: with four times as many accepted, a fifth less of what is
-	// possible was served (bench/own_cpu.py).
-	acceptEvery = 512e3
 )
 
 // takeTurn puts the connection in its line where it has to wait; it says whether it did. One whose
@@ -151,15 +145,12 @@ func (ls *lines) Run() {
 			}
 		}
 	}
-	accepts := reactor.AcceptsPerTurn
 	if ls.waiting > 0 {
 		ls.due = true
 		loop.Defer(ls)
-		accepts = min(accepts, 1+int((end-ls.cpu)/acceptEvery))
 	} else {
 		ls.late = [upstream.Classes]int64{}
 	}
-	loop.LimitAccepts(accepts)
 }
 
 // serveAll reads all who wait.
@@ -172,5 +163,4 @@ func (ls *lines) serveAll() {
 			c.readOn()
 		}
 	}
-	ls.w.loop.LimitAccepts(reactor.AcceptsPerTurn)
 }

@@ -161,4 +161,5 @@ type origin struct {
 	requests uint32
 	trusted  bool  // the listener trusts the peer; made with peerText
 	highest  uint8 // the highest class of its requests: P0 is 0
+	fresh    bool  // accepted by a loop, and none of its requests has been judged yet
 }

@@ -43,6 +43,8 @@ type Kernel interface {
 	SocketError(fd int) syscall.Errno
 	// Unacknowledged is how many bytes were sent that the peer has not acknowledged.
 	Unacknowledged(fd int) int
+	// PeerEnded says that the peer will send no more, whatever of it has not been read yet.
+	PeerEnded(fd int) bool
 	// Shutdown ends reading, writing or both; how is a SHUT_ constant.
 	Shutdown(fd, how int)
 	// ResetOnClose makes Close tell the peer of an error.

@@ -25,11 +25,23 @@ func (s Socket) Close() {
 	}
 }
 
+// PeerEnded says that the peer has closed the connection, or will send no more, whatever it has sent
+// before. Where that is not known (unix sockets, darwin) it says no. It is a system call.
+func (s Socket) PeerEnded() bool {
+	if model != nil {
+		return model.PeerEnded(s.FD)
+	}
+	return sysPeerEnded(s.FD)
+}
+
 // Acceptor takes accepted sockets.
 type Acceptor interface {
 	// Accepted runs on the loop that is to own the socket, which may be another than the
 	// listener's.
 	Accepted(l *Loop, s Socket)
+	// Accepts runs on the listener's loop when a connection waits, and says whether to accept it now.
+	// If not, the listener asks again in some milliseconds. One that closes does not ask.
+	Accepts(l *Loop) bool
 	// Shed runs on the listener's loop for each connection that was closed at once because the
 	// process is out of descriptors.
 	Shed(l *Loop)
@@ -43,7 +55,7 @@ type Listener struct {
 	slot     uint32
 	acceptor Acceptor
 	reserve  int   // a descriptor kept so that one can be freed to shed connections with; -1 when lost
-	pause    Timer // runs while the listener is out of the poller because accept fails for lack of resources
+	pause    Timer // runs while the listener is out of the poller
 	open     bool
 	closing  int // turns in which it may still accept while it closes; 0 when it does not close
 }
@@ -56,8 +68,13 @@ const AcceptsPerTurn = 64
 // it open.
 const closingTurns = 256
 
-// acceptPause is how long a listener stays away from accept when it fails and nothing can be shed.
-const acceptPause = 100 * time.Millisecond
+const (
+	// acceptPause is how long a listener stays away from accept when it fails and nothing can be shed.
+	acceptPause = 100 * time.Millisecond
+	// acceptAgain is how long it stays away when its Acceptor takes none: one or two ticks of the
+	// timers, as it comes.
+	acceptAgain = time.Millisecond
+)
 
 // BindListener makes a listening socket that shares its address with those of other loops. Any
 // goroutine may call it, before or after the loops run.
@@ -244,7 +261,17 @@ func (ln *Listener) end() {
 	}
 }
 
-func (ln *Listener) ready(readiness) { ln.acceptSome(ln.loop.accepts) }
+func (ln *Listener) ready(readiness) {
+	for range AcceptsPerTurn {
+		if !ln.acceptor.Accepts(ln.loop) {
+			ln.rest(acceptAgain)
+			return
+		}
+		if !ln.acceptSome(1) {
+			return
+		}
+	}
+}
 
 // acceptSome accepts up to most connections and says whether there may be more.
 func (ln *Listener) acceptSome(most int) bool {
@@ -262,7 +289,7 @@ func (ln *Listener) acceptSome(most int) bool {
 		case syscall.ENOBUFS, syscall.ENOMEM, syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK:
 			// The last three mean that the socket listens no more (a process that shares it may
 			// have shut it down): it would stay ready for ever.
-			ln.rest()
+			ln.rest(acceptPause)
 			return false
 		default:
 			// ECONNABORTED, EINTR, and network errors that accept passes on (accept(2)): that
@@ -320,7 +347,7 @@ func (ln *Listener) place(s Socket) {
 // keep the listener ready for ever and the client waiting for nothing. It says whether to go on.
 func (ln *Listener) shed() bool {
 	if ln.reserve < 0 {
-		ln.rest()
+		ln.rest(acceptPause)
 		return false
 	}
 	closeSocket(ln.reserve)
@@ -333,14 +360,14 @@ func (ln *Listener) shed() bool {
 	return errno == 0
 }
 
-// rest takes the listener out of the poller for acceptPause.
-func (ln *Listener) rest() {
+// rest takes the listener out of the poller for some time.
+func (ln *Listener) rest(pause time.Duration) {
 	if ln.pause.deadline != 0 || !ln.open {
 		return
 	}
 	ln.loop.poll.remove(ln.fd)
 	ln.loop.forget(ln.slot)
-	ln.loop.SetTimer(&ln.pause, ln, ln.loop.now+int64(acceptPause))
+	ln.loop.SetTimer(&ln.pause, ln, ln.loop.now+int64(pause))
 }
 
 // Expire puts the listener back into the poller.

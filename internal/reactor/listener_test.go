@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -30,6 +31,53 @@ func TestAcceptedSocketsKnowTheirPeer(t *testing.T) {
 				t.Errorf("peer %s, want %s", got, c.LocalAddr())
 			}
 		})
+	}
+}
+
+// What an Acceptor does not take stays in the accept queue, and the listener asks again by itself.
+func TestAListenerAsksAgainWhetherToAccept(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	asked, sockets := 0, make(chan reactor.Socket, 3)
+	fd, to := bind(t, "127.0.0.1:0")
+	listen(t, l, fd, acceptor{
+		accepts: func() bool {
+			asked++
+			return asked%3 == 0
+		},
+		accepted: func(_ *reactor.Loop, s reactor.Socket) { sockets <- s },
+	})
+	for range 3 {
+		dial(t, "tcp", to)
+	}
+	for range 3 {
+		receive(t, sockets, "a connection").Close()
+	}
+	on(t, l, func() {
+		if asked < 9 {
+			t.Errorf("it was asked %d times for three connections, of which each is taken the third time", asked)
+		}
+	})
+}
+
+// The end is seen before what came before it is read.
+func TestAnAcceptedSocketKnowsThatItsPeerHasGone(t *testing.T) {
+	l := newLoops(t, 1)[0]
+	sockets := make(chan reactor.Socket, 1)
+	fd, to := bind(t, "127.0.0.1:0")
+	listen(t, l, fd, acceptor{accepted: func(_ *reactor.Loop, s reactor.Socket) { sockets <- s }})
+	for _, gone := range []bool{false, true} {
+		c := dial(t, "tcp", to)
+		if _, err := c.Write([]byte("GET")); err != nil {
+			t.Fatal(err)
+		}
+		if gone { // on the loopback the end has arrived when this returns
+			c.Close()
+		}
+		s := receive(t, sockets, "a connection")
+		if got := s.PeerEnded(); got != gone && runtime.GOOS == "linux" {
+			t.Errorf("the peer has gone: %t, want %t", got, gone)
+		}
+		s.Close()
 	}
 }
 

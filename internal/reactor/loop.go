@@ -62,14 +62,13 @@ type Loop struct {
 
 	closers atomic.Int64 // the length of closing, for others
 	// accepted connections, those on their way here too; read by other loops that balance accepts
-	conns   atomic.Int64
-	peers   []*Loop
-	stats   Stats
-	lag     int64 // between two looks at all that is ready, nanoseconds
-	looked  int64 // when the last one was
-	work    work
-	accepts int // in a turn, for each listener
-	logger  *slog.Logger
+	conns  atomic.Int64
+	peers  []*Loop
+	stats  Stats
+	lag    int64 // between two looks at all that is ready, nanoseconds
+	looked int64 // when the last one was
+	work   work
+	logger *slog.Logger
 }
 
 // Stats are what a loop knows of itself. They are read on the loop.
@@ -111,8 +110,7 @@ func NewGroup(n int, logger *slog.Logger) ([]*Loop, error) {
 	}
 	loops := make([]*Loop, n)
 	for i := range loops {
-		l := &Loop{ID: i, logger: logger, scratch: make([]byte, ScratchSize), peers: loops,
-			accepts: AcceptsPerTurn}
+		l := &Loop{ID: i, logger: logger, scratch: make([]byte, ScratchSize), peers: loops}
 		if err := l.poll.open(l); err != nil {
 			for _, made := range loops[:i] {
 				made.poll.close()
@@ -222,11 +220,6 @@ func (l *Loop) Call(limit time.Duration, f func()) bool {
 		return true
 	}
 }
-
-// LimitAccepts sets how many connections each listener of this loop accepts in a turn, from 1 to
-// AcceptsPerTurn, which is what it does when nobody says otherwise. The others stay in the accept
-// queue; one that closes takes them out of it as fast as ever. Other loops go on to hand theirs over.
-func (l *Loop) LimitAccepts(n int) { l.accepts = n }
 
 // Defer has r run after every event that was ready: fairness for those who have more to do. What is
 // deferred by deferred work, a posted function or a timer runs in the next turn, which then does

@@ -131,6 +131,9 @@ func limitUnsent(fd, bytes int) {
 // sysAcknowledge does nothing: there is no such call here.
 func sysAcknowledge(int) {}
 
+// sysPeerEnded does not know it here; what the peer sent is read instead.
+func sysPeerEnded(int) bool { return false }
+
 // sysUnacknowledged is SO_NWRITE.
 func sysUnacknowledged(fd int) int {
 	n, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_NWRITE)

@@ -137,6 +137,17 @@ func sysUnacknowledged(fd int) int {
 	return int(n)
 }
 
+// sysPeerEnded reads the state of a TCP connection, the first byte of TCP_INFO. Of a unix socket it
+// is not known.
+func sysPeerEnded(fd int) bool {
+	const closed, closeWait = 7, 8 // of the kernel's net/tcp_states.h
+	var state uint8
+	size := uint32(unsafe.Sizeof(state))
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_GETSOCKOPT, uintptr(fd), syscall.IPPROTO_TCP,
+		syscall.TCP_INFO, uintptr(unsafe.Pointer(&state)), uintptr(unsafe.Pointer(&size)), 0)
+	return errno == 0 && (state == closed || state == closeWait)
+}
+
 func threadID() int { return syscall.Gettid() }
 
 // ThreadCPU is the processor time of the calling thread in nanoseconds, user and system. On a loop

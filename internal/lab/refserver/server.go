@@ -233,6 +233,9 @@ func (s *state) Accepted(l *reactor.Loop, socket reactor.Socket) {
 // Shed counts a connection that there was no descriptor for.
 func (s *state) Shed(*reactor.Loop) { s.counts.TooMany++ }
 
+// Accepts implements reactor.Acceptor.
+func (s *state) Accepts(*reactor.Loop) bool { return true }
+
 // virtual is the queue's time, which stands still during the stall and is behind by it ever after.
 func (s *state) virtual(now int64) int64 {
 	if s.stalled == 0 {

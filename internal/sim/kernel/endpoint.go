@@ -465,6 +465,14 @@ func (k *Kernel) Unacknowledged(fd int) int {
 	return e.unacknowledged()
 }
 
+// PeerEnded implements reactor.Kernel.
+func (k *Kernel) PeerEnded(fd int) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e, errno := k.socket(fd)
+	return errno == 0 && (e.ended || e.broken)
+}
+
 // Shutdown implements reactor.Kernel.
 func (k *Kernel) Shutdown(fd, how int) {
 	k.mu.Lock()

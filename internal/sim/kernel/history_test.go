@@ -20,7 +20,8 @@ func (echoes) Accepted(l *reactor.Loop, s reactor.Socket) {
 	c := &echo{}
 	c.Attach(l, s, c)
 }
-func (echoes) Shed(*reactor.Loop) {}
+func (echoes) Shed(*reactor.Loop)         {}
+func (echoes) Accepts(*reactor.Loop) bool { return true }
 
 type echo struct{ reactor.Conn }
 

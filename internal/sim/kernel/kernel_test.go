@@ -157,7 +157,8 @@ func (g greedy) Accepted(l *reactor.Loop, s reactor.Socket) {
 	c := &greedyConn{greedy: g}
 	c.Attach(l, s, c)
 }
-func (greedy) Shed(*reactor.Loop) {}
+func (greedy) Shed(*reactor.Loop)         {}
+func (greedy) Accepts(*reactor.Loop) bool { return true }
 
 type greedyConn struct {
 	reactor.Conn

@@ -242,6 +242,8 @@ func (m *machine) Unacknowledged(fd int) int {
 	return n
 }
 
+func (m *machine) PeerEnded(fd int) bool { return reactor.Socket{FD: fd}.PeerEnded() }
+
 func (m *machine) Shutdown(fd, how int) { unix.Shutdown(fd, how) }
 
 func (m *machine) ResetOnClose(fd int) {

@@ -1,0 +1,89 @@
+package proxy_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// newcomers connects clients with a request each until the listener takes no more, and says how many
+// came. The loop stays as late as it was, and no time passes.
+func (c *crowd) newcomers(gone bool) (n int) {
+	for ; n < 100 && c.takesOne(); n++ {
+		s := c.socket()
+		s.ended = gone
+		c.accept(s, "127.0.0.1")
+		c.asks(s, "new")
+		for range 3 {
+			c.loop.Step(int64(time.Second))
+		}
+	}
+	return n
+}
+
+// takesOne says whether the listener takes one more.
+func (c *crowd) takesOne() (takes bool) {
+	c.loop.Post(func() { takes = c.acceptor.Accepts(c.loop) })
+	c.loop.Step(int64(time.Second))
+	return takes
+}
+
+// late is a crowd whose loop is so far behind that the lowest class is refused, and the highest not.
+func late(t *testing.T) *crowd {
+	c := newCrowd(t)
+	c.delay = time.Second
+	c.known("refused", 2)
+	return c
+}
+
+func TestInAnOverloadConnectionsThatAreRefusedWaitToBeAccepted(t *testing.T) {
+	c := late(t)
+	c.newcomers(false) // up to what it takes at once
+	if n := c.newcomers(false); n != 0 {
+		t.Errorf("%d more are accepted without any time for it", n)
+	}
+	for range 4 {
+		c.now += int64(3 * time.Millisecond)
+		if n := c.newcomers(false); n != 1 {
+			t.Errorf("%d are accepted in 3 ms, want 1", n)
+		}
+	}
+}
+
+func TestInAnOverloadConnectionsThatAreServedAreAllAccepted(t *testing.T) {
+	c := late(t)
+	c.newcomers(false)
+	c.install(0)
+	c.now += int64(3 * time.Millisecond)
+	if n := c.newcomers(false); n != 100 {
+		t.Errorf("%d of 100 are accepted, although all are served", n)
+	}
+}
+
+func TestWithoutAnOverloadConnectionsDoNotWait(t *testing.T) {
+	c := newCrowd(t)
+	c.install(2)
+	if n := c.newcomers(false); n != 100 {
+		t.Errorf("%d of 100 are accepted", n)
+	}
+}
+
+// It costs little to see that they are gone, and who comes after them has a turn sooner.
+func TestInAnOverloadConnectionsWhoseClientsHaveGoneAreNotRead(t *testing.T) {
+	c := late(t)
+	c.newcomers(false)
+	c.read()
+	c.now += int64(6 * time.Millisecond)
+	before := len(c.socks)
+	if n := c.newcomers(true); n != 9 {
+		t.Errorf("%d are accepted in 6 ms, want the eight that one costs, and one", n)
+	}
+	for fd := 100 + before; fd < 100+len(c.socks); fd++ {
+		if s := c.socks[fd]; !s.closed || s.reads > 0 {
+			t.Errorf("closed %t after %d reads", s.closed, s.reads)
+		}
+	}
+	if names := c.read(); strings.Contains(names, "new") {
+		t.Errorf("read: %s", names)
+	}
+}
