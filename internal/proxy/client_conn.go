@@ -127,7 +127,9 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 		return
 	}
 	c := &clientConn{w: w, counted: counted, since: w.loop.Now(), state: clientHead}
-	c.origin = origin{acceptor: a, listener: ln, peer: s.Peer, highest: upstream.Classes, fresh: true}
+	c.origin = origin{
+		acceptor: a, listener: ln, peer: s.Peer, highest: upstream.Classes, fresh: true,
+	}
 	w.link(c)
 	w.shard.Accepted++
 	if err := c.conn.Attach(l, s, c); err != nil {

@@ -267,7 +267,9 @@ type acceptor struct {
 
 func (a acceptor) Accepted(l *reactor.Loop, s reactor.Socket) { a.accepted(l, s) }
 func (a acceptor) Shed(*reactor.Loop)                         { a.shed() }
-func (a acceptor) Accepts(*reactor.Loop) bool                 { return a.accepts == nil || a.accepts() }
+func (a acceptor) Accepts(*reactor.Loop) bool {
+	return a.accepts == nil || a.accepts()
+}
 
 // listen makes the loop accept from fd until the test is over.
 func listen(t testing.TB, l *reactor.Loop, fd int, a acceptor) *reactor.Listener {

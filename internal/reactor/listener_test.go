@@ -54,7 +54,7 @@ func TestAListenerAsksAgainWhetherToAccept(t *testing.T) {
 	}
 	on(t, l, func() {
 		if asked < 9 {
-			t.Errorf("it was asked %d times for three connections, of which each is taken the third time", asked)
+			t.Errorf("it was asked %d times about three connections, each taken the third time", asked)
 		}
 	})
 }

@@ -153,7 +153,9 @@ var lifetimes = []lifetime{
 }
 
 // survivors are those of them that may be served for a while when the service fails.
-var survivors = slices.DeleteFunc(slices.Clone(lifetimes), func(l lifetime) bool { return l.failing == 0 })
+var survivors = slices.DeleteFunc(slices.Clone(lifetimes), func(l lifetime) bool {
+	return l.failing == 0
+})
 
 // maxHeuristic is the configuration's heuristic_max; heuristic is 10%.
 const maxHeuristic = 2 * time.Second

@@ -68,7 +68,7 @@ func (u *Upstream) checkNews() {
 		case slices.ContainsFunc(l.usable, func(m *Member) bool { return l.mayServe(m) && m.ready() }):
 			panic("upstream: requests wait for a connection that is free, and no loop will be woken")
 		case u.queues.wanted(l.loop) > 0 && l.anyIdle():
-			panic("upstream: requests of another loop wait, and this one keeps a connection that is idle")
+			panic("upstream: requests of another loop wait, and this one keeps an idle connection")
 		}
 	}
 }
