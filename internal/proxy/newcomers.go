@@ -25,10 +25,15 @@ const (
 	goneCost = 1. / 8
 )
 
+// limits says whether connections need tokens.
+func (a *Acceptor) limits() bool {
+	law := a.Worker.view.Admission
+	return law != nil && !law.Shadow && a.Worker.limiter.Behind(law)
+}
+
 // Accepts implements reactor.Acceptor.
 func (a *Acceptor) Accepts(l *reactor.Loop) bool {
-	law := a.Worker.view.Admission
-	if law == nil || law.Shadow || !a.Worker.limiter.Behind(law) {
+	if !a.limits() {
 		return true
 	}
 	n := &a.newcomers
@@ -44,8 +49,7 @@ func (n *newcomers) add(tokens float64) {
 // comes takes the token of a connection, and says whether its client is still there. In an overload
 // most have given up when they are accepted at last.
 func (a *Acceptor) comes(s reactor.Socket) bool {
-	law := a.Worker.view.Admission
-	if law != nil && a.Worker.limiter.Behind(law) && s.PeerEnded() {
+	if a.limits() && s.PeerEnded() {
 		a.newcomers.add(-goneCost)
 		return false
 	}

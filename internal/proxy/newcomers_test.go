@@ -60,6 +60,17 @@ func TestInAnOverloadConnectionsThatAreServedAreAllAccepted(t *testing.T) {
 	}
 }
 
+func TestInShadowModeConnectionsDoNotWait(t *testing.T) {
+	c := &crowd{overloaded(t, true), time.Millisecond, new([]string)}
+	c.lateTurn()
+	for _, gone := range []bool{false, true} {
+		if n := c.newcomers(gone); n != 100 || len(*c.order) != n {
+			t.Errorf("%d of 100 are accepted, and %d read", n, len(*c.order))
+		}
+		c.read()
+	}
+}
+
 func TestWithoutAnOverloadConnectionsDoNotWait(t *testing.T) {
 	c := newCrowd(t)
 	c.install(2)
