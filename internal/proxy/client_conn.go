@@ -106,6 +106,7 @@ func (a *Acceptor) Accepted(l *reactor.Loop, s reactor.Socket) {
 	}
 	if !a.comes(s) {
 		w.shard.Accepted++
+		w.shard.Closed++
 		s.Close()
 		return
 	}
