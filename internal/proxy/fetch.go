@@ -34,6 +34,7 @@ func (w *Worker) Fetch(x *exchange.Exchange, req *head.Request, sink exchange.Si
 	}
 	f := w.flowOf(x)
 	st := &fetchStream{w: w, sink: sink, origin: *f.origin, index: len(w.fetches)}
+	f.origin.fresh = false // the fetch is judged in its place
 	m := w.newFlow(st, &st.origin)
 	st.flow = m
 	w.fetches = append(w.fetches, st)
