@@ -6,7 +6,8 @@
 A defect is a patch in internal/sim/testdata/planted. It is applied to copies of the files that it
 changes, and Go builds the simulation with these in their place: the tree stays as it is. First the
 corpus is played, then seeds from 1 on until one fails. A scenario of the corpus with the name of
-the defect must fail. A patch that does not apply, or does not compile, is passed over and listed at
+the defect must fail. What is too rare for either has a line "Test: PACKAGE NAME" above the patch,
+and that test must fail. A patch that does not apply, or does not compile, is passed over and listed at
 the end. The exit status says whether every defect was planted and found.
 """
 
@@ -28,7 +29,7 @@ class Unplanted(Exception):
 
 
 def build(patch, work):
-    """Builds the simulation with a patch. Returns the program."""
+    """Builds the simulation with a patch. Returns the program, and what stands for which file."""
     text = patch.read_text()
     replace = {}
     for name in re.findall(r"^\+\+\+ b/(\S+)", text, re.M):
@@ -59,7 +60,7 @@ def build(patch, work):
     )
     if done.returncode != 0:
         raise Unplanted(f"does not compile: {done.stderr}")
-    return program
+    return program, overlay
 
 
 def play(program, *arguments):
@@ -71,6 +72,17 @@ def play(program, *arguments):
     ).stdout
 
 
+def fails(package, name, overlay):
+    """Whether a test of another package fails with the patch."""
+    done = subprocess.run(
+        ["go", "test", "-vet=off", "-overlay", overlay, "-run", f"^{name}$", package],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    return f"--- FAIL: {name} " in done.stdout
+
+
 def short(text):
     return text if len(text) < 110 else text[:107] + "..."
 
@@ -78,9 +90,11 @@ def short(text):
 def look(patch, seeds):
     """Plays one defect. Returns whether it was found, and a line of the table."""
     with tempfile.TemporaryDirectory() as folder:
-        program = build(patch, pathlib.Path(folder))
+        program, overlay = build(patch, pathlib.Path(folder))
         corpus = play(program, "-test.run=Corpus")
         played = play(program, "-test.run=Seeds", f"-seeds={seeds}", "-failures=1")
+        tests = re.findall(r"^Test: (\S+) (\S+)$", patch.read_text(), re.M)
+        named = [name for package, name in tests if fails(package, name, overlay)]
     files = re.findall(r"testdata/corpus/(\S+)\.json: ", corpus)
     found = [
         (int(n), what) for n, what in re.findall(r"^after \S+, seed (\d+): (.*)$", played, re.M)
@@ -89,6 +103,10 @@ def look(patch, seeds):
     seed, what = min(found, default=("-", "not found"))
     if not found and files:
         what = re.search(r"testdata/corpus/\S+\.json: (.*)", corpus)[1]
+    if not ok and named:
+        ok, what = True, named[0]
+    if len(named) != len(tests):
+        ok, what = False, "its test does not find it"
     if (CORPUS / (patch.stem + ".json")).exists() and patch.stem not in files:
         ok, what = False, "its scenario of the corpus does not find it"
     return ok, f"| {patch.stem} | {seed} | {', '.join(files) or '-'} | {short(what)} |"
