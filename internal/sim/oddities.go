@@ -273,7 +273,7 @@ var oddities = []struct {
 			s.Clients = append(s.Clients, c)
 		}
 	}},
-	{0.04, true, func(r *rand.Rand, s *Scenario) { // classes are claimed where static answers are given
+	{0.04, true, func(r *rand.Rand, s *Scenario) { // static answers, and claims of classes
 		s.Gateway.Ladder, s.Gateway.Claims = true, true
 		s.Gateway.Timeout, s.Gateway.PerTry = time.Second, 0
 		for i := range s.Services {
@@ -281,7 +281,8 @@ var oddities = []struct {
 		}
 		for range 5 + r.IntN(10) {
 			c := drawClient(r, 0, time.Second)
-			q := RequestPlan{Method: "GET", Path: "/b/", Body: -1, Class: "P" + strconv.Itoa(r.IntN(3))}
+			q := RequestPlan{Method: "GET", Path: "/b/", Body: -1}
+			q.Class = "P" + strconv.Itoa(r.IntN(3))
 			c.From, c.Requests, c.Pieces, c.ReadRate = trusted, []RequestPlan{q}, 0, 0
 			s.Clients = append(s.Clients, c)
 		}

@@ -44,9 +44,9 @@ const (
 	smallRead = 4096
 	// mostlyKernel is the share of the processor time that the kernel takes at least.
 	mostlyKernel = .25
-	// readingCosts is what reading files costs, without a profile, for each second of the kernel's: the
-	// runtime's calls and what is done with the content come on top. With 1 the gains of almanacs and
-	// tariffs were predicted as 2.1 and 1.6, where they were 3.6 and 3.2.
+	// readingCosts is how many seconds of processor time reading files costs for each second of the
+	// kernel's, where no profile shows it: the runtime's calls and parsing add to it. With 1 the gains
+	// of almanacs and tariffs were predicted as 2.1 and 1.6; they were 3.6 and 3.2.
 	readingCosts = 1.5
 	// fewOpened is how many files have to be seen that were opened since the last look: a log or a
 	// database's file stays open.
