@@ -1,8 +1,9 @@
-// bearings tells where a ship is, from the bearings of eight lights. Each request is counted by a packet to StatsD, whose
-// name is looked up for each packet, as the machine may move; and since it moved once, networkaddress.cache.ttl is 0, so
-// that the JDK asks the name server each time, which takes a while, and lets one thread at a time ask for a name.
+// bearings tells where a ship is, from the bearings of eight lights. Each request is counted by a
+// packet to StatsD, whose name is looked up for each packet, as the machine may move; and since it
+// moved once, networkaddress.cache.ttl is 0, so that the JDK asks the name server each time, which
+// takes a while, and lets one thread at a time ask for a name. Nothing is shown.
 //
-// Cured, networkaddress.cache.ttl is left alone, and the JDK remembers an address for half a minute.
+// Cured, networkaddress.cache.ttl is left alone: the JDK remembers an address for half a minute.
 import com.sun.net.httpserver.HttpExchange;
 import com.sun.net.httpserver.HttpServer;
 import java.io.IOException;
@@ -20,7 +21,7 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.ThreadLocalRandom;
 
 public class Main {
-    static final int LIGHTS = 8, STEPS = 24, ROUNDS = 2;
+    static final int LIGHTS = 8, STEPS = 28, ROUNDS = 2;
     static final String STATSD = "statsd.harbour.example.";
     static final int PORT = 8125;
 
@@ -58,7 +59,8 @@ public class Main {
         private double error(double[] bearings, double north, double east) {
             double sum = 0;
             for (int i = 0; i < LIGHTS; i++) {
-                double off = Math.IEEEremainder(bearings[i] - lights.get(i).from(north, east), 2 * Math.PI);
+                double off = bearings[i] - lights.get(i).from(north, east);
+                off = Math.IEEEremainder(off, 2 * Math.PI);
                 sum += off * off;
             }
             return sum;
@@ -69,15 +71,17 @@ public class Main {
             double trueNorth = random.nextDouble(60), trueEast = random.nextDouble(60);
             double[] bearings = new double[LIGHTS];
             for (int i = 0; i < LIGHTS; i++) {
-                bearings[i] = lights.get(i).from(trueNorth, trueEast) + random.nextDouble(-0.01, 0.01);
+                bearings[i] = lights.get(i).from(trueNorth, trueEast)
+                        + random.nextDouble(-0.01, 0.01);
             }
             double north = 30, east = 30, reach = 30;
             StringBuilder text = new StringBuilder();
             for (int round = 0; round < ROUNDS; round++) {
-                double best = Double.MAX_VALUE, middleNorth = north, middleEast = east, step = 2 * reach / STEPS;
+                double best = Double.MAX_VALUE, step = 2 * reach / STEPS;
+                double west = east - reach, south = north - reach;
                 for (int i = 0; i <= STEPS; i++) {
                     for (int j = 0; j <= STEPS; j++) {
-                        double n = middleNorth - reach + i * step, e = middleEast - reach + j * step;
+                        double n = south + i * step, e = west + j * step;
                         double error = error(bearings, n, e);
                         if (error < best) {
                             best = error;
@@ -87,7 +91,8 @@ public class Main {
                     }
                 }
                 reach = step;
-                text.append(String.format(Locale.ROOT, "%.3f N %.3f E, off by %.6f%n", north, east, best));
+                text.append(String.format(Locale.ROOT, "%.3f N %.3f E, off by %.6f%n",
+                        north, east, best));
             }
             return text.toString();
         }

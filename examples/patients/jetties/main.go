@@ -1,6 +1,7 @@
-// Command jetties is an nginx in front of four servers that tell which jetty is free, and serve four
-// requests at a time each. It has ip_hash, so that a visitor stays with a server; but as a CDN was
-// put in front of it, all requests come from one address, and one server gets them all.
+// Command jetties is an nginx in front of four servers that tell which jetty is free, and serve
+// four requests at a time each. It has ip_hash, so that a visitor stays with a server; but as a CDN
+// was put in front of it, all requests come from one address, and one server gets them all. Nothing
+// is shown.
 //
 // Cured, there is no ip_hash, and each server gets its share.
 package main

@@ -1,6 +1,6 @@
-// landings reads what fishermen declare that they have landed. A declaration is a document of XML, and for each of the
-// fields that are taken from it a new XPathFactory is made, and the path is compiled once more. A flight recording is
-// shown.
+// landings reads what fishermen declare that they have landed. A declaration is a document of XML,
+// and for each of the fields that are taken from it a new XPathFactory is made, and the path is
+// compiled once more. A flight recording is shown.
 //
 // Cured, each thread has compiled the paths once.
 import com.sun.net.httpserver.HttpExchange;
@@ -28,11 +28,12 @@ import javax.xml.xpath.XPathFactory;
 import org.w3c.dom.Document;
 
 public class Main {
-    static final int DECLARATIONS = 64, SEALS = 400;
-    static final List<String> PATHS = List.of("/landing/@number", "/landing/vessel/name", "/landing/vessel/@port",
-            "/landing/trip/left", "/landing/trip/landed", "/landing/catch[1]/species", "/landing/catch[1]/kilograms",
-            "/landing/catch[2]/species", "/landing/catch[2]/kilograms", "/landing/buyer/name", "/landing/buyer/@licence",
-            "/landing/signed");
+    static final int DECLARATIONS = 64, SEALS = 600;
+    static final List<String> PATHS = List.of("/landing/@number", "/landing/vessel/name",
+            "/landing/vessel/@port", "/landing/trip/left", "/landing/trip/landed",
+            "/landing/catch[1]/species", "/landing/catch[1]/kilograms",
+            "/landing/catch[2]/species", "/landing/catch[2]/kilograms", "/landing/buyer/name",
+            "/landing/buyer/@licence", "/landing/signed");
 
     /** Compiles a path. */
     interface Compiler {
@@ -43,7 +44,8 @@ public class Main {
         return XPathFactory.newInstance().newXPath().compile(path);
     }
 
-    static final ThreadLocal<Map<String, XPathExpression>> COMPILED = ThreadLocal.withInitial(LinkedHashMap::new);
+    static final ThreadLocal<Map<String, XPathExpression>> COMPILED =
+            ThreadLocal.withInitial(LinkedHashMap::new);
 
     static XPathExpression once(String path) throws XPathExpressionException {
         XPathExpression compiled = COMPILED.get().get(path);
@@ -64,22 +66,25 @@ public class Main {
 
     /** A declaration as it comes from a ship. */
     static byte[] declaration(int i) {
-        return ("<landing number=\"L" + (4000 + i) + "\"><vessel port=\"P" + i % 7 + "\"><name>Boat " + i + "</name></vessel>"
-                + "<trip><left>2026-03-" + (10 + i % 9) + "</left><landed>2026-03-" + (20 + i % 9) + "</landed></trip>"
-                + "<catch><species>COD</species><kilograms>" + (100 + i * 37 % 900) + "</kilograms></catch>"
-                + "<catch><species>HER</species><kilograms>" + (100 + i * 53 % 900) + "</kilograms></catch>"
-                + "<buyer licence=\"B" + i * 7 + "\"><name>Hall " + i % 5 + "</name></buyer><signed>yes</signed></landing>")
+        return ("<landing number=\"L" + (4000 + i) + "\"><vessel port=\"P" + i % 7
+                + "\"><name>Boat " + i + "</name></vessel><trip><left>2026-03-" + (10 + i % 9) + "</left><landed>2026-03-"
+                + (20 + i % 9) + "</landed></trip><catch><species>COD</species><kilograms>"
+                + (100 + i * 37 % 900) + "</kilograms></catch><catch><species>HER</species>"
+                + "<kilograms>" + (100 + i * 53 % 900) + "</kilograms></catch><buyer licence=\"B" + i * 7
+                + "\"><name>Hall " + i % 5 + "</name></buyer><signed>yes</signed></landing>")
                 .getBytes(StandardCharsets.UTF_8);
     }
 
-    static final List<byte[]> ALL = IntStream.range(0, DECLARATIONS).mapToObj(Main::declaration).collect(Collectors.toList());
+    static final List<byte[]> ALL = IntStream.range(0, DECLARATIONS).mapToObj(Main::declaration)
+            .collect(Collectors.toList());
 
     /** The fields of a declaration, and a seal for them. */
     static String read(byte[] declaration, Compiler compiler) throws Exception {
         Document document = BUILDER.get().parse(new ByteArrayInputStream(declaration));
         StringBuilder fields = new StringBuilder();
         for (String path : PATHS) {
-            fields.append(path).append(": ").append(compiler.compile(path).evaluate(document)).append('\n');
+            fields.append(path).append(": ").append(compiler.compile(path).evaluate(document));
+            fields.append('\n');
         }
         byte[] seal = fields.toString().getBytes(StandardCharsets.UTF_8);
         MessageDigest digest = MessageDigest.getInstance("SHA-256");
