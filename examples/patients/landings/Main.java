@@ -66,11 +66,12 @@ public class Main {
 
     /** A declaration as it comes from a ship. */
     static byte[] declaration(int i) {
-        return ("<landing number=\"L" + (4000 + i) + "\"><vessel port=\"P" + i % 7
-                + "\"><name>Boat " + i + "</name></vessel><trip><left>2026-03-" + (10 + i % 9) + "</left><landed>2026-03-"
-                + (20 + i % 9) + "</landed></trip><catch><species>COD</species><kilograms>"
-                + (100 + i * 37 % 900) + "</kilograms></catch><catch><species>HER</species>"
-                + "<kilograms>" + (100 + i * 53 % 900) + "</kilograms></catch><buyer licence=\"B" + i * 7
+        return ("<landing number=\"L" + (4000 + i) + "\"><vessel port=\"P" + i % 7 + "\">"
+                + "<name>Boat " + i + "</name></vessel><trip><left>2026-03-" + (10 + i % 9)
+                + "</left><landed>2026-03-" + (20 + i % 9) + "</landed></trip>"
+                + "<catch><species>COD</species><kilograms>" + (100 + i * 37 % 900)
+                + "</kilograms></catch><catch><species>HER</species><kilograms>"
+                + (100 + i * 53 % 900) + "</kilograms></catch><buyer licence=\"B" + i * 7
                 + "\"><name>Hall " + i % 5 + "</name></buyer><signed>yes</signed></landing>")
                 .getBytes(StandardCharsets.UTF_8);
     }
