@@ -10,10 +10,10 @@ from aiohttp import web
 
 PROCESSES = 2
 PATIENCE = 5  # seconds that a client waits at most
-IDLE = 2  # seconds that a connection is kept for the next question
+IDLE = 1  # second that a connection is kept for the next question
 DIVERS = [
     {"name": "Diver %d" % n, "metres": 20 + n * 7 % 60, "north": n * 37 % 500, "east": n * 91 % 700}
-    for n in range(1500)
+    for n in range(2000)
 ]
 
 
@@ -83,16 +83,18 @@ def main():
     p.add_argument("--cured", action="store_true")
     a = p.parse_args()
     host, port = a.address.rsplit(":", 1)
-    listener = socket.create_server((host, int(port)), backlog=1024)
-    children = []
-    for _ in range(PROCESSES):
+    children, address = [], (host, int(port))
+    for _ in range(PROCESSES):  # each has a socket of its own, so that the kernel shares clients out
+        listener = socket.create_server(address, backlog=1024, reuse_port=True)
+        address = listener.getsockname()
         child = os.fork()
         if child == 0:
             asyncio.run(serve(listener, office(a.cured)))
             os._exit(0)
+        listener.close()
         children.append(child)
     signal.signal(signal.SIGTERM, lambda *_: [os.kill(c, signal.SIGTERM) for c in children])
-    print("ready %s:%d" % listener.getsockname(), flush=True)
+    print("ready %s:%d" % address, flush=True)
     for child in children:
         os.waitpid(child, 0)
 
