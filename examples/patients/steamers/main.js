@@ -19,8 +19,8 @@ const { values: flags } = parseArgs({
 });
 const [host, port] = flags.address.split(':');
 
-const FAMILY = 3;
-const SEATS = 400;
+const FAMILY = 4;
+const SEATS = 500;
 const STEAMERS = ['Alma', 'Borealis', 'Kaimana', 'Orkney Belle', 'Saint Brendan'];
 const CLASSES = ['saloon', 'deck', 'cabin'];
 

@@ -81,7 +81,7 @@ func (p *press) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Length", strconv.Itoa(len(sheet)))
-	w.Header().Set("X-Order", work.Do(2))
+	w.Header().Set("X-Order", work.Do(3))
 	w.Write(sheet)
 }
 
