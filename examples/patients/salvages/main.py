@@ -84,7 +84,7 @@ def main():
     a = p.parse_args()
     host, port = a.address.rsplit(":", 1)
     children, address = [], (host, int(port))
-    for _ in range(PROCESSES):  # each has a socket of its own, so that the kernel shares clients out
+    for _ in range(PROCESSES):  # each has its own socket, so that the kernel shares clients out
         listener = socket.create_server(address, backlog=1024, reuse_port=True)
         address = listener.getsockname()
         child = os.fork()
