@@ -392,6 +392,41 @@ func TestAGeneratorThatWasLateByChanceDoesNotEndASurvey(t *testing.T) {
 	}
 }
 
+func TestAStepIsRepeatedWhileAHypervisorHoldsTheGeneratorUp(t *testing.T) {
+	o, b := quick(t), four()
+	held := 0
+	b.hook = func(p measure.StepPlan) {
+		b.generator, b.stolen = 0, 0
+		if p.Phase == measure.PhaseBracket && held < mostDisturbed {
+			held++
+			b.generator, b.stolen = 1e-9, .05
+		}
+	}
+	r := run(t, b, o)
+	if !r.Line.Found || r.Line.Interval.Low > 760 || r.Line.Interval.High < 740 {
+		t.Errorf("%d steps were held up: %+v", held, r.Line)
+	}
+	repeats := 0
+	for _, p := range b.plans {
+		if strings.Contains(p.Why, "a hypervisor gave 2.50 % of the processors' time to others") {
+			repeats++
+		}
+	}
+	if repeats != mostDisturbed {
+		t.Errorf("%d steps were repeated, want %d", repeats, mostDisturbed)
+	}
+}
+
+func TestAHypervisorThatAlwaysHoldsTheGeneratorUpEndsTheSurvey(t *testing.T) {
+	b := four()
+	b.generator, b.stolen = 1e-9, .05
+	r := run(t, b, quick(t))
+	if r.Line.Found || !strings.Contains(r.Line.Why, "generator was the limit") ||
+		len(b.plans) > mostDisturbed+20 {
+		t.Errorf("%d steps: %+v", len(b.plans), r.Line)
+	}
+}
+
 func TestAGeneratorThatIsTheLimitAgainAndAgainEndsTheBracket(t *testing.T) {
 	b := four()
 	b.generator = 300

@@ -28,6 +28,8 @@ type simBench struct {
 	cold float64
 	// generator is the rate above which the generator is the limit, 0 for none.
 	generator float64
+	// stolen is how many of two processors a hypervisor gives to others.
+	stolen float64
 	// dies is the rate at which the service stops answering for good, 0 for never; crumbles the one
 	// above which its goodput falls.
 	dies, crumbles float64
@@ -95,6 +97,14 @@ func (b *simBench) Step(
 	step.Totals.Examples = example
 	if b.generator > 0 && p.Rate > b.generator {
 		step.Totals.Generator.Invalid = "its busiest loop was at work 99 % of the time"
+	}
+	if b.stolen > 0 {
+		for _, at := range []int64{p.Settle, p.Length} {
+			step.Samples = append(step.Samples, measure.Sample{At: at, Values: map[string]float64{
+				measure.HostCores:    2,
+				measure.HostCPUSteal: b.stolen * float64(at) / float64(second),
+			}})
+		}
 	}
 	var whole, h, late measure.Histogram
 	late.Record(10_000)
