@@ -1,9 +1,10 @@
 // Command plimsoll is an API gateway that knows how much load it, and the services behind it, can
 // carry.
 //
-// This package is the command line and nothing else. Each subcommand has a file, which turns flags
-// into a call of a room that does the work, and its result into text; what several subcommands need
-// is in files of its own. It must know nothing of sockets, loops or protocols.
+// This package is the command line and nothing else. Each subcommand has a file of its own. It
+// turns flags into a call of the package that does the work, and the result into text. What several
+// subcommands need is in separate files. The package must know nothing of sockets, loops or
+// protocols.
 package main
 
 import (
