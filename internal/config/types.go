@@ -40,9 +40,9 @@ type Config struct {
 	// SLAHeader is the name of a request header, such as X-SLA-Class. With it, a trusted peer of
 	// the listener (trusted_proxies) sets the class of a request, P0 to P9, instead of the route's
 	// class. Any other value is ignored and counted. The header is removed from the requests of all
-	// other clients. Upstreams get the class that applies in the same header, no matter who chose
-	// it, unless a route's request_headers remove it. Default: none. Hazard: if a trusted peer
-	// passes on its clients' header, any of them can claim P0.
+	// other clients. The gateway tells upstreams the class of each request in the same header, no
+	// matter who chose the class, unless a route's request_headers remove it. Default: none.
+	// Hazard: if a trusted peer passes on its clients' header, any of them can claim P0.
 	SLAHeader string `yaml:"sla_header"`
 	// Routes say what to do with which requests. The most specific match wins, in whatever order
 	// routes are listed. Two routes that could both win are an error.
@@ -241,8 +241,8 @@ type Route struct {
 	// client gets 504. While a request body is being sent, the time starts again whenever bytes of
 	// it arrive from the client or are acknowledged by the target's kernel. The gateway checks for
 	// acknowledgements four times per timeout. While the client does not take the data that is
-	// queued for it, the gateway does not read the response. The time then starts again when the
-	// client does. Default: 60s.
+	// queued for it, the gateway does not read the response, and the time starts again when the
+	// client takes it. Default: 60s.
 	Timeout Duration `yaml:"timeout" default:"60s" min:"1ms" max:"24h"`
 	// DeadlineHeader is the name of a header, such as X-Request-Deadline-Ms, that tells the
 	// upstream how many milliseconds it has to answer. This is the time until the route's timeout,
@@ -300,7 +300,7 @@ type Route struct {
 	// RequestID gives each request an X-Request-Id: that of a trusted peer, or a new one. The
 	// gateway forwards it and returns it in the response. Default: false.
 	RequestID bool `yaml:"request_id" default:"false"`
-	// Trace forwards a valid traceparent header. If there is none, it creates one. Default: false.
+	// Trace forwards a valid traceparent header, and creates one if there is none. Default: false.
 	Trace bool `yaml:"trace" default:"false"`
 	// Access allows and denies client addresses. Default: all addresses are allowed.
 	Access *Access `yaml:"access"`

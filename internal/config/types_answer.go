@@ -30,7 +30,7 @@ type Redirect struct {
 // slash. A match that ends in {$} serves the directory itself.
 type Files struct {
 	// Root is the directory. Nothing outside it is ever served. It is opened when the configuration
-	// is loaded, and again if its path then leads to another directory. Required.
+	// is loaded, and again if its path later leads to another directory. Required.
 	Root string `yaml:"root" required:"true" file:"true"`
 	// Index is the name of the file that is served for a directory. Default: "index.html". "" turns
 	// it off.
@@ -41,8 +41,9 @@ type Files struct {
 	SPA bool `yaml:"spa" default:"false"`
 	// Precompressed lists the encodings of compressed files that lie beside the originals: "br"
 	// (name.br), "zstd" (name.zst) and "gzip" (name.gz). A client gets the encoding that it
-	// prefers. If it prefers none, the first in this list is used. Default: none. Hazard: a
-	// compressed file is sent even if it is older than its original. Always update both.
+	// prefers. If it gives several the same weight, the first one in this list is used. Default:
+	// none. Hazard: a compressed file is sent even if it is older than its original. Always update
+	// both.
 	Precompressed []string `yaml:"precompressed" enum:"br,zstd,gzip"`
 	// CacheControl is the Cache-Control header of the responses. Default: none.
 	CacheControl string `yaml:"cache_control"`

@@ -135,7 +135,7 @@ type Guard struct {
 	// Every is how often the list is checked for changes. Default: 5m.
 	Every Duration `yaml:"every" default:"5m" min:"1s" max:"24h"`
 	// FalsePositives is the share of requests for nonexistent keys that pass nevertheless, from
-	// 0.01% to 50%. Default: 1%, which takes about 1.4 bytes of memory per key. Half the share
+	// 0.01% to 50%. Default: 1%, which takes about 1.4 bytes of memory per key. Halving the share
 	// takes 0.2 bytes more.
 	FalsePositives Percent `yaml:"false_positives" default:"1%"`
 	// MaxKeys is the maximum number of keys in a list. A longer list is refused, and the last one
@@ -148,9 +148,9 @@ type Guard struct {
 }
 
 // CacheKey says which parts of a request identify its stored response, in addition to scheme, host
-// and path. When a response is fetched to be stored, a header field of the request reaches the
-// service only if it is part of the key or named here, so that no client can change what others
-// get.
+// and path. When a response is fetched to be stored, the service gets only those header fields of
+// the request that are part of the key, those in forward, and Accept-Encoding, Authorization and
+// Cookie. All others are removed, so that no client can change what others get.
 type CacheKey struct {
 	// Headers lists header fields that are part of the key, in addition to Accept, Accept-Language
 	// and Origin. Default: none.
@@ -159,7 +159,7 @@ type CacheKey struct {
 	// none. Hazard: a response that depends on one of them is given to all clients.
 	Forward []string `yaml:"forward"`
 	// Drop lists header fields to remove: they neither reach the service nor become part of the
-	// key. It can name fields that are not removed by default: Accept, Accept-Language, Origin,
+	// key. These are not removed unless they are listed here: Accept, Accept-Language, Origin,
 	// Authorization, Cookie and Accept-Encoding. Default: none.
 	Drop []string `yaml:"drop"`
 	// SortQuery sorts the query parameters by name. Default: false.

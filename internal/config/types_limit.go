@@ -22,10 +22,10 @@ type RateLimit struct {
 	// Cost of a request: a number, or {tokens, header, max} if trusted peers say what their
 	// requests cost. It is subtracted from what the rate and the burst allow. Default: 1.
 	Cost RequestCost `yaml:"cost"`
-	// Key says by which value requests are counted separately: "client_address", "header:NAME",
-	// "cookie:NAME", "path:NAME" or "query:NAME". Default: none, all requests of the route count
-	// together. Hazard: clients choose their headers. A limit on a header that nobody verifies
-	// affects only honest clients.
+	// Key is the part of a request whose values are counted separately: "client_address",
+	// "header:NAME", "cookie:NAME", "path:NAME" or "query:NAME". Default: none, all requests of the
+	// route count together. Hazard: clients choose their headers. A limit on a header that nobody
+	// verifies affects only honest clients.
 	Key string `yaml:"key"`
 	// PrefixV4 is how many leading bits of a client's IPv4 address count. Default: 32.
 	PrefixV4 int `yaml:"prefix_v4" default:"32" min:"1" max:"32"`
@@ -50,8 +50,8 @@ type RateLimit struct {
 	MaxWait Duration `yaml:"max_wait" default:"0s" min:"0s" max:"24h"`
 	// Overrides give single values of the key another limit: a rate, or {rate, burst}. Write an
 	// address as its network, such as 192.0.2.7 or 2001:db8:1:2::/64. With sliding_log, each
-	// override takes 8 bytes for each request in its rate, from the start. All overrides of such a
-	// limit may take 1GB.
+	// override takes 8 bytes for each request in its rate, from the start, and all overrides of a
+	// limit may take 1GB together.
 	Overrides map[string]RateOverride `yaml:"overrides"`
 	// DryRun counts the requests that the limit would refuse, and lets them pass. Default: false.
 	DryRun bool `yaml:"dry_run" default:"false"`
@@ -94,8 +94,8 @@ type SharedLimit struct {
 	// instance's own limit decides: see instances), "allow" (it passes) or "deny" (it gets 503).
 	// Default: "local". Hazard: with deny, an outage of Redis is an outage of the route.
 	Unavailable string `yaml:"unavailable" default:"local" enum:"local,allow,deny"`
-	// Instances is by how many instances the limit is divided while Redis is unavailable, with
-	// local. Default: 1, each instance lets the whole limit pass.
+	// Instances is how many instances share the limit while Redis is unavailable, with local. Each
+	// lets an equal part of it pass. Default: 1, each instance lets the whole limit pass.
 	Instances int `yaml:"instances" default:"1" min:"1" max:"100000"`
 }
 
@@ -109,9 +109,9 @@ type RouteConcurrency struct {
 	// Max is the maximum number of requests of the route. One more gets 503 with the reason
 	// route_full. Default: 0, no limit.
 	Max int `yaml:"max" default:"0" min:"0" max:"1000000" scalar:"true"`
-	// Key says for which value max_per_value counts requests separately: "client_address" (IPv6
-	// clients by their /64), "header:NAME", "cookie:NAME", "path:NAME" or "query:NAME". Default:
-	// none. Hazard: many users can share one address, and clients choose their headers.
+	// Key is the part of a request whose values max_per_value limits separately: "client_address"
+	// (IPv6 clients by their /64), "header:NAME", "cookie:NAME", "path:NAME" or "query:NAME".
+	// Default: none. Hazard: many users can share one address, and clients choose their headers.
 	Key string `yaml:"key"`
 	// MaxPerValue is the maximum number of requests of each value of the key. One more gets 429
 	// with the reason client_full. Default: 0, no limit.

@@ -21,7 +21,8 @@ type Upstream struct {
 	Breaker *Breaker `yaml:"breaker"`
 	// Concurrency limits how many requests are at each target at once: {mode, limit, min, max,
 	// max_latency}, or just a mode. It protects a service from more load than it can carry. With
-	// "adaptive", it finds the limit by itself. Default: none, only the connections limit them.
+	// "adaptive", it finds the limit by itself. Default: none, only the number of connections
+	// limits requests.
 	Concurrency *Concurrency `yaml:"concurrency"`
 	// MaxConcurrency limits how many requests are at all targets together, over all loops. It is
 	// for what the targets share, such as a database behind them or a licence. Requests over the
@@ -99,10 +100,10 @@ type Concurrency struct {
 	MaxLatency Duration `yaml:"max_latency" default:"500ms" min:"1ms" max:"10m"`
 }
 
-// Breaker stops sending requests to what fails. While it is closed, all requests pass. While it is
-// open, for open_for, none do. Then it is half-open, and a few trials pass. If they succeed, it is
-// ramping: the share of requests that pass rises to all of them over ramp. A request that no
-// target's breaker lets through gets 503 with Retry-After.
+// Breaker stops sending requests to a target or an upstream that fails. While it is closed, all
+// requests pass. While it is open, for open_for, none do. Then it is half-open, and a few trials
+// pass. If they succeed, it is ramping: the share of requests that pass rises to all of them over
+// ramp. A request that no target's breaker lets through gets 503 with Retry-After.
 type Breaker struct {
 	// Scope is "target" (one breaker for each target) or "upstream" (one for all targets). Default:
 	// "target".
@@ -235,8 +236,8 @@ type PassiveHealth struct {
 	// deviations below the mean of the other targets. Rates are compared over 10s, if at least 3
 	// targets had at least 100 requests each. Default: 1.9. 0 turns this rule off.
 	SuccessRateDeviations *float64 `yaml:"success_rate_deviations" default:"1.9" min:"0" max:"10"`
-	// EjectFor is how long the first ejection lasts. Each further one in a row lasts longer by this
-	// time, up to ten times as long. Default: 10s.
+	// EjectFor is how long the first ejection lasts. Each further ejection in a row lasts this much
+	// longer, up to ten times as long. Default: 10s.
 	EjectFor Duration `yaml:"eject_for" default:"10s" min:"100ms" max:"1h"`
 	// MaxEjected is the maximum share of an upstream's targets that may be ejected at once. One
 	// target may always be ejected, unless it is the only one. Default: 50%.
@@ -283,10 +284,10 @@ type Retry struct {
 	// "timeout" (per_try_timeout), and the statuses "502", "503" and "504". Default: connect,
 	// reset. A request that is not idempotent is retried only if nothing of it was sent. The gRPC
 	// statuses "grpc-aborted", "grpc-cancelled", "grpc-deadline-exceeded", "grpc-internal",
-	// "grpc-resource-exhausted" and "grpc-unavailable" apply to calls that end with them before any
-	// message and have sent no more than hold_body. Hazard: the service may have executed such a
-	// call, and the gateway cannot tell which methods are safe to repeat. Give methods that are not
-	// safe an upstream of their own.
+	// "grpc-resource-exhausted" and "grpc-unavailable" are retried if a call ends with one before
+	// its first message, and its client has sent no more than hold_body. Hazard: the service may
+	// have executed such a call, and the gateway cannot tell which methods are safe to repeat. Give
+	// methods that are not safe an upstream of their own.
 	On []string `yaml:"on" default:"connect,reset" enum:"connect,reset,timeout,502,503,504,grpc-aborted,grpc-cancelled,grpc-deadline-exceeded,grpc-internal,grpc-resource-exhausted,grpc-unavailable"`
 	// PerTryTimeout is how long one try may wait for a response head, from when the target has the
 	// whole request. Default: 0s, only the route's timeout applies.
