@@ -137,8 +137,8 @@ type Breaker struct {
 	Ramp Duration `yaml:"ramp" default:"10s" min:"0s" max:"1h"`
 }
 
-// AdaptiveBreaker combines the latency, errors and saturation of a service into a score from 0 to
-// 1.
+// AdaptiveBreaker computes a score from 0 to 1 from the latency, errors and saturation of a
+// service.
 type AdaptiveBreaker struct {
 	// LatencyOver is the P99 latency above which latency counts. Default: 500ms.
 	LatencyOver Duration `yaml:"latency_over" default:"500ms" min:"1ms" max:"1h"`
