@@ -1,7 +1,7 @@
 // Package inflight limits how many requests of a route are in flight at once: in total, and for
-// each value of a key. A request over the route's limit gets 503, one over its value's limit gets
-// 429. Both get it at once and with Retry-After. Nothing waits here, because requests that may wait
-// do so for a target, by class.
+// each value of a key. A request over the route's limit gets 503, and a request over its value's
+// limit gets 429, both at once and with Retry-After. Nothing waits here, because requests that may
+// wait do so for a target, by class.
 //
 // A request is in flight from its place in the chain until its exchange ends, in whatever way:
 // while later policies hold it, while it waits for a connection, through all its retries, and as a
