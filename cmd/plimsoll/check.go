@@ -10,15 +10,16 @@ import (
 )
 
 type checkCommand struct {
-	File string `arg:"" help:"The configuration, a YAML file."`
-	JSON bool   `help:"Print the outcome as JSON."`
+	File string `arg:"" help:"The configuration file (YAML)."`
+	JSON bool   `help:"Print the result as JSON."`
 }
 
 // Help is shown by plimsoll check --help.
 func (checkCommand) Help() string {
-	return `Reads a configuration as serve would, and prints every error with its line and column on
-standard error, or a one-line summary. It opens no port. With --json the outcome is on standard
-output: {"schema_version", "file", "ok", "errors": [{"line", "column", "path", "problem"}]}.
+	return `Reads a configuration as serve does, and opens no ports. It prints every error with its
+line and column on standard error, or a one-line summary if there are none. With --json, it prints
+the result on standard output: {"schema_version", "file", "ok", "errors": [{"line", "column",
+"path", "problem"}]}.
 
 Exit codes: 0, the configuration is valid; 1, it is not.
 

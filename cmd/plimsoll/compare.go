@@ -11,19 +11,19 @@ import (
 )
 
 type compareCommand struct {
-	A    string `arg:"" help:"The run directory to compare with."`
-	B    string `arg:"" help:"The other run directory."`
-	File string `short:"o" name:"output" default:"compare.html" placeholder:"FILE" help:"Write the comparison here (${default})."`
+	A    string `arg:"" help:"The run directory of the baseline."`
+	B    string `arg:"" help:"The run directory to compare with the baseline."`
+	File string `short:"o" name:"output" default:"compare.html" placeholder:"FILE" help:"Write the comparison to this file (${default})."`
 	JSON bool   `help:"Print the differences as JSON."`
 }
 
 // Help is shown by plimsoll compare --help.
 func (compareCommand) Help() string {
-	return `Compares two runs: the settings that differ, and each figure of the results, with
-whether its change is real or within the noise of repeating the same run. It writes the same as one
-self-contained HTML file.
+	return `Compares two runs. It prints the settings that differ and the change of each result, and
+says whether a change is real or within the noise of repeated runs. It also writes all of this as
+one self-contained HTML file.
 
-Exit codes: 0, the comparison is written, whatever differs; 1, a directory is not a run directory,
+Exit codes: 0, the comparison was written, whatever differs; 1, a directory is not a run directory,
 is damaged, or is from a newer plimsoll; 2, the file cannot be written.
 
 Examples:

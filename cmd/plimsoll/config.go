@@ -19,7 +19,7 @@ func (configSchemaCommand) Help() string {
 	return `Examples:
 
     plimsoll config schema > plimsoll.schema.json
-    # then, as a configuration's first line:
+    # then write this as the first line of a configuration:
     # yaml-language-server: $schema=plimsoll.schema.json`
 }
 

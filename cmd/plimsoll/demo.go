@@ -25,11 +25,11 @@ const (
 
 type demoCommand struct {
 	Once  bool   `xor:"how" help:"Only send a few hundred requests, print the results, and stop."`
-	Stay  bool   `xor:"how" help:"Only serve, until Ctrl-C, and print what to try."`
+	Stay  bool   `xor:"how" help:"Only serve until Ctrl-C, and print what to try."`
 	HTTP  string `name:"http" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Listen here for http (${default})."`
 	HTTPS string `name:"https" default:"127.0.0.1:8443" placeholder:"ADDRESS" help:"Listen here for https (${default})."`
 	Admin string `default:"127.0.0.1:9900" placeholder:"ADDRESS" help:"Listen here for metrics and the admin API (${default})."`
-	JSON  bool   `help:"Log lines as JSON."`
+	JSON  bool   `help:"Write the log as JSON."`
 
 	gateway gatewayRunner
 }
@@ -37,11 +37,12 @@ type demoCommand struct {
 // Help is shown by plimsoll demo --help.
 func (demoCommand) Help() string {
 	return `Starts a flash-sale shop (two instances, one of them slower, and a database with few
-connections) and the gateway in front of it, with a temporary certificate. Valid and invalid
-requests over http and https show how the gateway handles them; then a survey finds the load line
-(the highest rate that still meets the objectives), and leaves a report in plimsoll-runs. At the end
-the gateway takes up one more line of configuration (concurrency: adaptive), three times that rate
-is offered, and one line says how much of each SLA class was served. It takes about two minutes.
+connections) and the gateway in front of it, with a temporary certificate. First, valid and invalid
+requests over http and https show how the gateway handles them. Then a survey finds the load line
+(the highest rate that still meets the objectives) and writes a report to plimsoll-runs. Finally,
+one more line of configuration (concurrency: adaptive) is added and the gateway reloads. The demo
+then sends three times that rate, and says how much of each SLA class was served. It takes about two
+minutes.
 
 With --once it sends the requests, prints a table of the results, and stops. With --stay it prints
 what to try and serves until Ctrl-C.

@@ -10,23 +10,23 @@ import (
 )
 
 type diagnoseCommand struct {
-	Dir   string `arg:"" optional:"" name:"run" help:"A run directory, as survey --out writes it."`
-	Rules bool   `help:"List the rules with their thresholds and reasons, without a run."`
+	Dir   string `arg:"" optional:"" name:"run" help:"A run directory that survey has written."`
+	Rules bool   `help:"List the rules, with their thresholds and reasons. This needs no run."`
 	JSON  bool   `help:"Print the diagnosis as JSON."`
 }
 
 // Help is shown by plimsoll diagnose --help.
 func (diagnoseCommand) Help() string {
 	return `Names the bottleneck at the load line (the highest rate that still meets the
-objectives), and what is wrong with the service: each finding with its evidence and
-counter-evidence, the place in the code, what to do, the expected gain, and how to verify it. It
-measures nothing: everything comes from the run directory. A healthy service has no findings.
+objectives), and says what is wrong with the service. Each finding has the evidence for and against
+it, the place in the code, what to do, the expected gain, and how to verify it. It measures nothing:
+everything comes from the run directory. A healthy service has no findings.
 
-The more the survey could see, the more the diagnosis can say: --pprof and --metrics for a Go
-service, --pid if the target's process is not found by its port.
+The more data the survey has collected, the more the diagnosis can say. For a Go service, survey it
+with --pprof and --metrics. Add --pid if survey does not find the target's process by its port.
 
-Exit codes: 0, whatever is found; 1, the directory is not a run directory, is damaged, or is from a
-newer plimsoll; 3, it is not the run of a survey, or has no usable step.
+Exit codes: 0, it diagnosed the run, whatever it found; 1, the directory is not a run directory, is
+damaged, or is from a newer plimsoll; 3, the run is not a survey, or has no usable step.
 
 Examples:
 

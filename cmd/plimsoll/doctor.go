@@ -17,22 +17,22 @@ import (
 type doctorCommand struct {
 	PID  *int   `name:"pid" xor:"what" placeholder:"N" help:"Check this process too."`
 	URL  string `name:"url" xor:"what" placeholder:"URL" help:"Request this URL three times, and check the process that listens there if it is on this machine."`
-	JSON bool   `help:"Print what was found as JSON."`
+	JSON bool   `help:"Print the findings as JSON."`
 }
 
 // Help is shown by plimsoll doctor --help.
 func (doctorCommand) Help() string {
-	return `Checks the current settings of this machine and of one process: limits of descriptors,
-queues of connections, ports, buffers, connection tracking, swap, huge pages, cgroup limits,
-GOMAXPROCS, NUMA, the clock, and how fast a core encrypts. It prints each value and, if that would
-limit a service under load, what it should be, why, and the exact command. It changes nothing.
-Encrypting keeps one core busy for about a second.
+	return `Checks the current settings of this machine and of one process: file descriptor limits,
+connection queues, ports, buffers, connection tracking, swap, huge pages, cgroup limits, GOMAXPROCS,
+NUMA, the clock, and how fast a core encrypts. It prints each value. If a value would limit a
+service under load, it also prints a better one, the reason, and the exact command to set it. It
+changes nothing. The encryption test keeps one core busy for about a second.
 
-The kernel's network settings are those of the process's network namespace. With --url of another
-machine it says what can be seen from here: TLS, certificate, keep-alive.
+The kernel's network settings are those of the process's network namespace. If --url names another
+machine, doctor reports what can be seen from here: TLS, the certificate and keep-alive.
 
-Exit codes: 0, whatever it advises; 1, the command line is wrong; 2, there is no such process, or
-nothing answers there; 3, it was stopped.
+Exit codes: 0, it ran, whatever it advises; 1, the command line is wrong; 2, there is no such
+process, or nothing answers at the URL; 3, it was stopped.
 
 Examples:
 

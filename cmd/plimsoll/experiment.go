@@ -18,28 +18,28 @@ import (
 )
 
 type experimentCommand struct {
-	File   string `arg:"" optional:"" help:"The experiment, a YAML file."`
+	File   string `arg:"" optional:"" help:"The experiment file (YAML)."`
 	Out    string `placeholder:"DIR" help:"Keep the raw results in this directory (plimsoll-runs/NAME-DATE-TIME)."`
 	Again  string `placeholder:"DIR" help:"Measure nothing: evaluate the results in this directory again."`
-	DryRun bool   `help:"Print what would be done, and how long it takes."`
-	Repeat int    `placeholder:"N" help:"The number of rounds, instead of the file's."`
-	Loops  int    `short:"t" placeholder:"N" help:"The number of event loops for the load (half of the CPUs: the service needs the others)."`
-	Seed   uint64 `default:"1" placeholder:"N" help:"Repeat the same order and random choices for the same number (${default})."`
-	JSON   bool   `help:"Print what was found as JSON."`
+	DryRun bool   `help:"Print what would be done and how long it would take."`
+	Repeat int    `placeholder:"N" help:"The number of rounds, instead of the number in the file."`
+	Loops  int    `short:"t" placeholder:"N" help:"The number of event loops for the load (half of the CPUs, because the service needs the others)."`
+	Seed   uint64 `default:"1" placeholder:"N" help:"The seed: the same number gives the same order and random choices (${default})."`
+	JSON   bool   `help:"Print the result as JSON."`
 }
 
 // Help is shown by plimsoll experiment --help.
 func (experimentCommand) Help() string {
-	return `Varies one thing of a service, such as a flag, an environment variable, a build or a
-kernel setting, and says which measured differences are real. The service is restarted for each run;
-the values take turns, in shuffled order, round after round; differences are judged by a rank test
-within the rounds, corrected for multiple comparisons. docs/experiment.md explains the file and the
-table, and examples/experiments has examples. Ctrl-C ends it early and keeps what was measured until
-then.
+	return `Varies one thing about a service, such as a flag, an environment variable, a build or a
+kernel setting, and says which measured differences are real. The service is restarted for each run.
+Each round measures every value once, in shuffled order. A rank test within the rounds judges the
+differences, corrected for multiple comparisons. docs/experiment.md explains the file and the table,
+and examples/experiments has examples. Ctrl-C ends the experiment early and keeps what was measured
+so far.
 
-Exit codes: 0, it was done, whatever differs; 1, the command line or the file is wrong; 2, it could
-not start (the setup failed) or the results cannot be written; 3, it was stopped early, or a value
-could not be measured.
+Exit codes: 0, it was completed, whatever differs; 1, the command line or the file is wrong; 2, it
+could not start (the setup failed) or the results cannot be written; 3, it was stopped early, or a
+value could not be measured.
 
 Examples:
 

@@ -24,23 +24,23 @@ import (
 const usualDuration = 30 * time.Second
 
 type loadCommand struct {
-	URL            string         `arg:"" help:"The target, as http://127.0.0.1:8080/path."`
+	URL            string         `arg:"" help:"The target, such as http://127.0.0.1:8080/path."`
 	Connections    int            `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
-	Loops          int            `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
-	Duration       *time.Duration `short:"d" placeholder:"TIME" help:"How long to send load (30s, or as long as the rate's profile)."`
-	Rate           string         `placeholder:"RATE" help:"Requests a second, sent whether or not answers arrive: 10000, 1000-5000, or 1000:30s,1000-5000:60s."`
-	Burst          []string       `placeholder:"RATE:TIME@START" help:"Add a rate for a time, as 3200:8s@20s. May be repeated."`
-	Arrivals       string         `enum:"constant,poisson," default:"" placeholder:"KIND" help:"How requests are spread in time: constant (or as the scenario says) or poisson."`
-	Closed         bool           `help:"Send a connection's next request when its last is answered, as wrk does, even if the scenario has a rate."`
-	Scenario       string         `placeholder:"FILE" help:"Send what this scenario says, a YAML file."`
-	Timeout        time.Duration  `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
+	Loops          int            `short:"t" placeholder:"N" help:"The number of event loops (one per CPU, or half as many if the target is on this machine)."`
+	Duration       *time.Duration `short:"d" placeholder:"TIME" help:"How long to send load (30s, or the length of the rate's profile)."`
+	Rate           string         `placeholder:"RATE" help:"Requests per second, sent whether or not answers arrive: 10000, 1000-5000, or 1000:30s,1000-5000:60s."`
+	Burst          []string       `placeholder:"RATE:TIME@START" help:"Add RATE for TIME, beginning at START, such as 3200:8s@20s. May be repeated."`
+	Arrivals       string         `enum:"constant,poisson," default:"" placeholder:"KIND" help:"How requests are spread in time: constant or poisson (what the scenario says, or constant)."`
+	Closed         bool           `help:"Send the next request on a connection when the last one is answered, as wrk does, even if the scenario has a rate."`
+	Scenario       string         `placeholder:"FILE" help:"Send the requests that this scenario file (YAML) describes."`
+	Timeout        time.Duration  `default:"5s" placeholder:"TIME" help:"Count a request as failed if it has no answer this long after it was due (${default})."`
 	NewConnections bool           `help:"Use a new connection for each request."`
-	Lifetime       time.Duration  `placeholder:"TIME" help:"Close a connection this long after it was opened, and open another."`
+	Lifetime       time.Duration  `placeholder:"TIME" help:"Replace each connection this long after it was opened."`
 	Seed           uint64         `default:"1" placeholder:"N" help:"The seed: the same number gives the same random choices (${default})."`
-	JSON           bool           `help:"Print the outcome as JSON."`
+	JSON           bool           `help:"Print the result as JSON."`
 	HDR            string         `name:"hdr" placeholder:"FILE" help:"Write the response times of each window as an HdrHistogram log."`
 	Out            string         `placeholder:"DIR" help:"Keep the raw results in this run directory, for report and compare."`
-	Verify         string         `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"Run wrk, or with --http2 h2load, and plimsoll's closed loop in turn, and say whether they agree."`
+	Verify         string         `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"Run wrk (or h2load, with --http2) and plimsoll's closed loop in turn, and say whether they agree."`
 	generatorFlags
 	protocolFlags
 	requestFlags
@@ -49,12 +49,12 @@ type loadCommand struct {
 
 // Help is shown by plimsoll load --help.
 func (loadCommand) Help() string {
-	return `Sends requests and measures the answers. With a rate the loop is open: a request is due
-when the schedule says, however slow the target is, and its response time counts from then. Without
-one the loop is closed, like wrk's: each connection, and with --http2 each of its streams, sends its
-next request when the last is answered. A request that fails or is too late counts in the tail of
-the percentiles. Ctrl-C ends it early and keeps what was measured until then; a second one ends the
-process.
+	return `Sends requests and measures the answers. With a rate, the loop is open: requests are due
+on schedule, however slow the target is, and a response time counts from when its request was due.
+Without a rate, the loop is closed, as in wrk: each connection sends its next request when the last
+one is answered. With --http2 and --http3, this applies to each stream. A request that fails or is
+too late counts in the tail of the percentiles. Ctrl-C ends the load early and keeps what was
+measured so far. A second Ctrl-C ends the process at once.
 
 Exit codes: 0, it ran, whatever the results; 1, the command line or the scenario is wrong; 2, it
 could not start (nothing listens, TLS is refused, the name cannot be resolved) or a file cannot be

@@ -10,19 +10,22 @@ import (
 )
 
 type modelCommand struct {
-	Dir  string `arg:"" name:"run" help:"A run directory, as survey and load --out write it."`
+	Dir  string `arg:"" name:"run" help:"A run directory that survey or load --out has written."`
 	JSON bool   `help:"Print the model as JSON."`
 }
 
 // Help is shown by plimsoll model --help.
 func (modelCommand) Help() string {
-	return `Computes from the steps of a run what they mean for loads that were not tried: what a
-request takes of each resource and the rate at which that is used up, the universal scalability law
-fitted to the steps, what was predicted before the load line was found and how well, and whether the
-laws of queues hold in each step. It measures nothing.
+	return `Computes from the steps of a run what happens at loads that were not tried. It measures
+nothing, and prints:
+
+  - how much of each resource a request takes, and the rate at which the resource is used up;
+  - the universal scalability law, fitted to the steps;
+  - what was predicted before the load line was found, and how accurate that was;
+  - whether the laws of queueing hold in each step.
 
 Exit codes: 0, there is a model; 1, the directory is not a run directory, is damaged, or is from a
-newer plimsoll; 3, it has no step.
+newer plimsoll; 3, the run has no complete step.
 
 Examples:
 

@@ -14,33 +14,36 @@ import (
 
 type planCommand struct {
 	Dir        string        `arg:"" name:"run" help:"The run directory of a survey."`
-	Rate       float64       `required:"" placeholder:"RATE" help:"The peak rate of all instances together, in requests a second."`
+	Rate       float64       `required:"" placeholder:"RATE" help:"The peak rate of all instances together, in requests per second."`
 	Headroom   plan.Share    `default:"20%" placeholder:"SHARE" help:"Keep this share of an instance's load line free (${default})."`
 	PodStart   time.Duration `default:"40s" placeholder:"TIME" help:"The time from requesting an instance until it serves (${default})."`
 	Growth     plan.Growth   `default:"5%/min" placeholder:"SHARE/min" help:"The fastest growth of the load to plan for (${default})."`
-	Zones      int           `default:"3" placeholder:"N" help:"The number of zones to spread the instances over; one may be lost (${default})."`
-	Database   int           `name:"db-max-connections" placeholder:"N" help:"The number of connections that the database allows, to share among the instances."`
+	Zones      int           `default:"3" placeholder:"N" help:"The number of zones to spread the instances over, of which one may be lost (${default})."`
+	Database   int           `name:"db-max-connections" placeholder:"N" help:"The number of connections that the database allows, to divide among the instances."`
 	Idle       int           `placeholder:"N" help:"Estimate the memory of an instance with N idle connections."`
-	Active     int           `placeholder:"M" help:"Estimate the memory of an instance with M connections that have a request under way."`
-	Memory     []string      `sep:"none" placeholder:"RUN" help:"Take more memory data from this run of the same service. May be repeated."`
-	Deployment string        `default:"service" placeholder:"NAME" help:"The Deployment's name, for the manifest (${default})."`
-	Manifest   string        `placeholder:"FILE" help:"Write the HorizontalPodAutoscaler here, as YAML."`
-	OnHeadroom string        `placeholder:"FILE" help:"Write a KEDA ScaledObject here, which scales on the headroom that plimsoll gateways measure, as YAML."`
+	Active     int           `placeholder:"M" help:"Estimate the memory of an instance with M connections that have a request in flight."`
+	Memory     []string      `sep:"none" placeholder:"RUN" help:"Also use the memory data of this run of the same service. May be repeated."`
+	Deployment string        `default:"service" placeholder:"NAME" help:"The name of the Deployment, for the manifest (${default})."`
+	Manifest   string        `placeholder:"FILE" help:"Write the HorizontalPodAutoscaler to this YAML file."`
+	OnHeadroom string        `placeholder:"FILE" help:"Write a KEDA ScaledObject to this YAML file. It scales on the headroom that plimsoll gateways measure."`
 	JSON       bool          `help:"Print the plan as JSON."`
 }
 
 // Help is shown by plimsoll plan --help.
 func (planCommand) Help() string {
 	return `Plans production from a surveyed load line (the highest rate that still meets the
-objectives): how many instances carry a rate, also when one of them or a whole zone is lost; the
-autoscaler's target, so that new instances serve in time; how many database connections each
-instance may have; how much memory a number of connections takes. It measures nothing, and every
-figure says where it comes from. What the run does not show is not guessed.
+objectives). It measures nothing, says where every figure comes from, and does not guess what the
+run does not show. It computes:
+
+  - how many instances can carry a rate, even if one of them or a whole zone is lost;
+  - the target of the autoscaler, so that new instances serve in time;
+  - how many database connections each instance may have;
+  - how much memory a number of connections takes.
 
 Exit codes: 0, everything requested is planned; 1, the command line is wrong, or the directory is
 not a run directory or is damaged; 2, the manifest cannot be written; 3, the run lacks something,
-such as a load line or the target's processor time: the plan says what is missing and how to obtain
-it, and plans the rest.
+such as a load line or the target's CPU time: the plan says what is missing and how to obtain it,
+and plans the rest.
 
 Examples:
 

@@ -24,33 +24,33 @@ import (
 )
 
 type profileCommand struct {
-	File    string  `arg:"" help:"A processor profile, as py-spy, perf script, Node and others write it."`
-	Before  string  `placeholder:"FILE" help:"Compare with this earlier profile, in any of the formats."`
-	Output  string  `short:"o" placeholder:"FILE" help:"Write the profile in the format of pprof."`
-	Flame   string  `placeholder:"FILE" help:"Write the flame graph as HTML."`
-	Hertz   float64 `placeholder:"N" help:"Samples a second, if the file does not say so (100; JDK: 50)."`
-	Seconds float64 `placeholder:"N" help:"How long the profile was taken, if the file does not say so."`
-	Top     int     `default:"15" placeholder:"N" help:"Number of functions to list (${default})."`
+	File    string  `arg:"" help:"A CPU profile from py-spy, perf script, Node.js or others. - is standard input."`
+	Before  string  `placeholder:"FILE" help:"Compare with this earlier profile, in any of these formats."`
+	Output  string  `short:"o" placeholder:"FILE" help:"Write the profile to this file, in the pprof format."`
+	Flame   string  `placeholder:"FILE" help:"Write the flame graph to this HTML file."`
+	Hertz   float64 `placeholder:"N" help:"The samples per second, if the file does not say so (100; JDK: 50)."`
+	Seconds float64 `placeholder:"N" help:"How many seconds the profile covers, if the file does not say so."`
+	Top     int     `default:"15" placeholder:"N" help:"The number of functions to list (${default})."`
 	JSON    bool    `help:"Print the summary as JSON."`
 }
 
 // Help is shown by plimsoll profile --help.
 func (profileCommand) Help() string {
-	return `Reads a processor profile of a program in any language, and says where its time goes:
-classes, functions with their files and lines, and with --before what has changed. It knows the
-formats by their content:
+	return `Reads a CPU profile of a program in any language, and says where its time goes, by class
+and by function with its file and line. With --before, it also says what has changed. It recognizes
+these formats by their content:
 
     folded stacks      py-spy record -f raw, rbspy record -f collapsed, async-profiler -o collapsed
-    perf script        its output, of a recording made with perf record -g
+    perf script        the output of perf script, for a recording made with perf record -g
     speedscope         py-spy record -f speedscope, dotnet-trace, and others
-    .cpuprofile        node --cpu-prof, and what the browser's tools save
-    .jfr               a flight recording (read with the JDK's jfr tool), or what jfr print --json prints
-    pprof              of any language
+    .cpuprofile        node --cpu-prof, and the developer tools of browsers
+    .jfr               a flight recording (read with the JDK's jfr tool), or the output of jfr print --json
+    pprof              from any language
 
-For profiles at the load line see survey --profile-command, --perf and --inspect.
+To take profiles at the load line, see survey --profile-command, --perf and --inspect.
 
-Exit codes: 0, it is read; 1, it is not a profile of processor time, is damaged or exceeds a limit; 2,
-a file cannot be read or written.
+Exit codes: 0, the profile was read; 1, it is not a CPU profile, is damaged or exceeds a limit; 2, a
+file cannot be read or written.
 
 Examples:
 

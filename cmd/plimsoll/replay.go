@@ -19,31 +19,31 @@ import (
 )
 
 type replayCommand struct {
-	Log             string            `arg:"" help:"The log, which may be compressed with gzip; - is standard input."`
-	Target          string            `required:"" placeholder:"URL" help:"Where the requests go, as http://127.0.0.1:8080."`
-	Speed           string            `placeholder:"TIMES" help:"Send faster or slower than the log, as 2x or 0.5x (1x)."`
-	Rate            float64           `placeholder:"RATE" help:"Choose the speed that gives this mean rate of requests a second; bursts keep their shape."`
+	Log             string            `arg:"" help:"The log file, optionally compressed with gzip. - is standard input."`
+	Target          string            `required:"" placeholder:"URL" help:"Where to send the requests, such as http://127.0.0.1:8080."`
+	Speed           string            `placeholder:"TIMES" help:"Send faster or slower than the log, such as 2x or 0.5x (1x)."`
+	Rate            float64           `placeholder:"RATE" help:"Choose the speed that gives this mean rate, in requests per second. Bursts keep their shape."`
 	From            string            `placeholder:"TIME" help:"Begin here: 10m into the log, or 2026-11-20T08:00:00Z."`
-	To              string            `placeholder:"TIME" help:"End before this, given as --from."`
-	Sample          int               `default:"1" placeholder:"N" help:"Send every N-th request only (${default})."`
-	Format          string            `placeholder:"FORMAT" help:"combined, common, json, har, or nginx's log_format (found from the first lines)."`
-	Field           map[string]string `placeholder:"WHAT=NAME" help:"The name of a JSON line's field, as time=ts. May be repeated."`
-	Unsafe          bool              `help:"Send all methods, not only GET, HEAD and OPTIONS: the others may change the target's data."`
+	To              string            `placeholder:"TIME" help:"End before this time, in the same form as --from."`
+	Sample          int               `default:"1" placeholder:"N" help:"Send only every Nth request (${default})."`
+	Format          string            `placeholder:"FORMAT" help:"The format of the log: combined, common, json, har, or an nginx log_format (detected from the first lines)."`
+	Field           map[string]string `placeholder:"WHAT=NAME" help:"The name of a field in the JSON lines, such as time=ts. May be repeated."`
+	Unsafe          bool              `help:"Send requests with any method, not only GET, HEAD and OPTIONS. The others may change the target's data."`
 	Host            []string          `placeholder:"NAME" help:"Send only the requests to this host. May be repeated."`
-	KeepHost        bool              `help:"Send the log's Host, and not the target's."`
+	KeepHost        bool              `help:"Send the Host of the log instead of the target's."`
 	Connections     int               `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
-	Loops           int               `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
+	Loops           int               `short:"t" placeholder:"N" help:"The number of event loops (one per CPU, or half as many if the target is on this machine)."`
 	Duration        *time.Duration    `short:"d" placeholder:"TIME" help:"End after this time (at the end of the log)."`
-	Timeout         time.Duration     `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
-	JSON            bool              `help:"Print the outcome as JSON."`
+	Timeout         time.Duration     `default:"5s" placeholder:"TIME" help:"Count a request as failed if it has no answer this long after it was due (${default})."`
+	JSON            bool              `help:"Print the result as JSON."`
 	connectionFlags `group:"TLS"`
 	protocolFlags
 }
 
 // Help is shown by plimsoll replay --help.
 func (replayCommand) Help() string {
-	return `Sends the requests of an access log again, with the times between them, bursts included.
-Each is due at a time counted from the beginning, so that nothing drifts; the end of the output says
+	return `Sends the requests of an access log again, with the same times between them, bursts
+included. All times count from the beginning, so delays do not add up. The end of the output says
 how well the times were kept. Lines that cannot be read are counted and shown, and never guessed.
 Only safe methods are sent, unless --unsafe is given. A log of any length takes the same memory.
 

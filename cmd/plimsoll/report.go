@@ -10,17 +10,17 @@ import (
 )
 
 type reportCommand struct {
-	Dir  string `arg:"" name:"run" help:"A run directory, as survey and load --out write it."`
-	File string `short:"o" name:"output" placeholder:"FILE" help:"Write the report here (report.html in the run directory)."`
+	Dir  string `arg:"" name:"run" help:"A run directory that survey or load --out has written."`
+	File string `short:"o" name:"output" placeholder:"FILE" help:"Write the report to this file (report.html in the run directory)."`
 }
 
 // Help is shown by plimsoll report --help.
 func (reportCommand) Help() string {
-	return `Makes the report of a run again, from its raw results alone: one self-contained HTML
-file.
+	return `Writes the report of a run again, from its raw results alone. The report is one
+self-contained HTML file.
 
-Exit codes: 0, it is written; 1, the directory is not a run directory, is damaged, or is from a
-newer plimsoll; 2, the file cannot be written.
+Exit codes: 0, the report was written; 1, the directory is not a run directory, is damaged, or is
+from a newer plimsoll; 2, the file cannot be written.
 
 Examples:
 

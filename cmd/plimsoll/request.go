@@ -19,18 +19,18 @@ const maxBody = 64 << 20
 
 // connectionFlags are how a target is connected to.
 type connectionFlags struct {
-	CA           string `name:"ca" placeholder:"FILE" help:"Trust the certificates that these authorities signed (PEM), and no others."`
+	CA           string `name:"ca" placeholder:"FILE" help:"Trust only certificates that the authorities in this file (PEM) signed."`
 	Insecure     bool   `help:"Trust any certificate."`
-	ServerName   string `placeholder:"NAME" help:"Ask for this name in TLS and expect it in the certificate."`
-	Cert         string `placeholder:"FILE" help:"Present this client certificate (PEM), with --key."`
+	ServerName   string `placeholder:"NAME" help:"Ask for this name in TLS (SNI), and expect it in the certificate."`
+	Cert         string `placeholder:"FILE" help:"Present this client certificate (PEM). It needs --key."`
 	Key          string `placeholder:"FILE" help:"The client certificate's key (PEM)."`
 	NoResumption bool   `help:"Do a full TLS handshake for each connection."`
 }
 
 // protocolFlags are what is spoken to a target.
 type protocolFlags struct {
-	HTTP2   bool `name:"http2" help:"Speak HTTP/2: by ALPN with https, from the first byte with http."`
-	HTTP3   bool `name:"http3" help:"Speak HTTP/3, over QUIC; only with https."`
+	HTTP2   bool `name:"http2" help:"Use HTTP/2: with https by ALPN, with http by prior knowledge."`
+	HTTP3   bool `name:"http3" help:"Use HTTP/3, over QUIC. It needs https."`
 	Streams int  `placeholder:"N" help:"${streams}"`
 }
 
@@ -110,8 +110,8 @@ func (k *protocolFlags) over(connections int) string {
 // requestFlags are the one request that is sent when there is no scenario.
 type requestFlags struct {
 	Header []string `short:"H" sep:"none" placeholder:"'NAME: VALUE'" help:"Add a header field. May be repeated."`
-	Method string   `short:"X" placeholder:"METHOD" help:"The method (GET, or POST with a body)."`
-	Body   string   `placeholder:"TEXT|@FILE" help:"The body."`
+	Method string   `short:"X" placeholder:"METHOD" help:"The request method (GET, or POST with --body)."`
+	Body   string   `placeholder:"TEXT|@FILE" help:"The request body, or the file that has it."`
 }
 
 // resolve finds the target, whose certificates it checks later, when it connects.

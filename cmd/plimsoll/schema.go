@@ -14,13 +14,13 @@ import (
 )
 
 type schemaCommand struct {
-	Name string `arg:"" optional:"" help:"A command that has --json, or a file of a run directory. Without it the names are listed."`
+	Name string `arg:"" optional:"" help:"A command that has --json, or a file in a run directory. Without a name, all names are listed."`
 }
 
 // Help is shown by plimsoll schema --help.
 func (schemaCommand) Help() string {
-	return `docs/json.md says how the documents are written. The configuration's schema is
-printed by plimsoll config schema.
+	return `docs/json.md explains the documents. For the schema of the configuration, use plimsoll
+config schema.
 
 Examples:
 

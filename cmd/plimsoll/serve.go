@@ -6,19 +6,19 @@ import (
 )
 
 type serveCommand struct {
-	Config string `short:"c" required:"" placeholder:"FILE" help:"The configuration, a YAML file."`
-	Watch  bool   `help:"Reload when the configuration's file changes."`
-	JSON   bool   `help:"Log lines as JSON."`
+	Config string `short:"c" required:"" placeholder:"FILE" help:"The configuration file (YAML)."`
+	Watch  bool   `help:"Reload when the configuration file changes."`
+	JSON   bool   `help:"Write the log as JSON."`
 
 	gateway gatewayRunner
 }
 
 // Help is shown by plimsoll serve --help.
 func (serveCommand) Help() string {
-	return `Runs the gateway until SIGTERM or SIGINT; then it stops accepting, finishes the requests
-under way within drain.timeout, and ends. SIGHUP reloads the configuration: if that is invalid, its
-errors are logged and the old one stays active. SIGUSR2 hands the listening sockets to a new process
-of the same binary file, and drains.
+	return `Runs the gateway until SIGTERM or SIGINT. Then the gateway stops accepting connections,
+finishes the requests in flight within drain.timeout, and exits. SIGHUP reloads the configuration.
+If the new one is invalid, its errors are logged and the old one stays active. SIGUSR2 starts the
+binary file again, hands the listening sockets to the new process, and drains the old one.
 
 Exit codes: 0, it was stopped; 1, the command line or the configuration is invalid; 2, it could not
 start (a port is taken, a certificate cannot be read), or it failed because of a bug, which its last

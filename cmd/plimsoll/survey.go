@@ -30,29 +30,29 @@ import (
 )
 
 type surveyCommand struct {
-	URL            string        `arg:"" help:"The target, as http://127.0.0.1:8080/path."`
-	SLO            string        `name:"slo" required:"" placeholder:"OBJECTIVES" help:"The objectives: p99<50ms,errors<0.1%."`
-	Scenario       string        `placeholder:"FILE" help:"Send what this scenario says, a YAML file; its rate is not used."`
-	PID            int           `name:"pid" placeholder:"N" help:"The target's process, for its CPU and memory (found by the port when it is on this machine)."`
-	Pprof          string        `placeholder:"URL" help:"Take profiles from this Go service's net/http/pprof: http://127.0.0.1:6060."`
-	Perf           bool          `help:"Have the kernel profile the target, in any language."`
+	URL            string        `arg:"" help:"The target, such as http://127.0.0.1:8080/path."`
+	SLO            string        `name:"slo" required:"" placeholder:"OBJECTIVES" help:"The objectives, such as p99<50ms,errors<0.1%."`
+	Scenario       string        `placeholder:"FILE" help:"Send the requests that this scenario file (YAML) describes. Its rate is ignored."`
+	PID            int           `name:"pid" placeholder:"N" help:"The target's process, to measure its CPU and memory (found by the port if it is on this machine)."`
+	Pprof          string        `placeholder:"URL" help:"Take profiles from the net/http/pprof of a Go service, such as http://127.0.0.1:6060."`
+	Perf           bool          `help:"Have the kernel profile the target, whatever its language."`
 	Inspect        string        `placeholder:"URL" help:"${inspect}"`
-	ProfileCommand string        `placeholder:"COMMAND" help:"Take profiles with a shell command: see the examples."`
+	ProfileCommand string        `placeholder:"COMMAND" help:"Take profiles with this shell command: see the examples."`
 	ProfileHertz   float64       `placeholder:"N" help:"${profile_hertz}"`
-	Metrics        []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus metrics, or of expvar's, once a second: http://127.0.0.1:9090/metrics. May be given up to four times; if two pages have a value of the same name, the first page's is kept."`
+	Metrics        []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus or expvar metrics once a second, such as http://127.0.0.1:9090/metrics. May be given up to four times. If two pages have a value of the same name, that of the first page is kept."`
 	Deep           bool          `help:"${deep}"`
-	Runs           int           `default:"5" placeholder:"N" help:"Number of runs at each rate next to the load line (${default})."`
-	Quick          bool          `help:"Take less time; the result is less certain."`
+	Runs           int           `default:"5" placeholder:"N" help:"The number of runs at each rate next to the load line (${default})."`
+	Quick          bool          `help:"Take less time. The result is less certain."`
 	Out            string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
-	Export         string        `placeholder:"FILE" help:"Write the load line as a small JSON document, for other programs."`
-	Start          float64       `placeholder:"RATE" help:"Begin with this rate (found by itself)."`
-	Limit          float64       `placeholder:"RATE" help:"The highest rate offered after the warm-up (none)."`
+	Export         string        `placeholder:"FILE" help:"Write the load line to this file as a small JSON document, for other programs."`
+	Start          float64       `placeholder:"RATE" help:"Start with this rate (chosen automatically)."`
+	Limit          float64       `placeholder:"RATE" help:"The highest rate to offer after the warm-up (none)."`
 	Overshoot      float64       `default:"2" placeholder:"TIMES" help:"Never offer more than this multiple of the highest rate that passed (${default})."`
 	Arrivals       string        `enum:"poisson,constant" default:"poisson" placeholder:"KIND" help:"How requests are spread in time: poisson or constant (${default})."`
-	Connections    int           `short:"c" placeholder:"N" help:"The maximum number of connections (as the rate needs)."`
+	Connections    int           `short:"c" placeholder:"N" help:"The maximum number of connections (as many as the rate needs)."`
 	NewConnections bool          `help:"Use a new connection for each request."`
-	Loops          int           `short:"t" placeholder:"N" help:"The number of event loops (one per CPU; half of them when the target is on this machine)."`
-	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed this long after it was due (${default})."`
+	Loops          int           `short:"t" placeholder:"N" help:"The number of event loops (one per CPU, or half as many if the target is on this machine)."`
+	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed if it has no answer this long after it was due (${default})."`
 	Seed           uint64        `default:"1" placeholder:"N" help:"The seed: the same number gives the same random choices (${default})."`
 	JSON           bool          `help:"Print the result as JSON."`
 	generatorFlags
@@ -63,19 +63,19 @@ type surveyCommand struct {
 
 // Help is shown by plimsoll survey --help.
 func (surveyCommand) Help() string {
-	return `Finds the load line of a service: the highest rate at which the objectives still hold,
-as an interval with a confidence. It warms the service up, brackets the line, measures how far two
-equal steps differ, refines the line with short steps above and below it, and measures what happens
-beyond it. It never offers more than --overshoot times the highest rate that passed, and stops when
-the target breaks. Survey only what you may overload.
+	return `Finds the load line of a service: the highest rate at which it still meets the
+objectives, as a confidence interval. It warms the service up, brackets the line, measures how much
+two equal steps differ, refines the line with short steps above and below it, and measures what
+happens beyond it. It never offers more than --overshoot times the highest rate that passed, and
+stops when the target breaks. Survey only what you may overload.
 
-When it ends, also after Ctrl-C, the raw results and report.html are in the run directory; a second
-Ctrl-C ends the process at once. The service may be written in any language, as long as it speaks
-HTTP/1.1, or HTTP/2 with --http2.
+At the end, even after Ctrl-C, the run directory has the raw results and report.html. A second
+Ctrl-C ends the process at once. The service may be written in any language. It must speak HTTP/1.1,
+HTTP/2 (with --http2) or HTTP/3 (with --http3).
 
 Exit codes: 0, the line was found; 1, the command line or the scenario is wrong; 2, it could not
-start or go on (nothing listens, TLS is refused, the name cannot be resolved, the disk is full); 3,
-it ended early or found no line.
+start or continue (nothing listens, TLS is refused, the name cannot be resolved, the disk is full);
+3, it ended early or found no line.
 
 Examples:
 

@@ -16,20 +16,20 @@ type topCommand struct {
 	Admin    string        `default:"127.0.0.1:9900" placeholder:"HOST:PORT" help:"The gateway's admin address (${default})."`
 	Token    string        `env:"PLIMSOLL_ADMIN_TOKEN" placeholder:"TOKEN" help:"${token}"`
 	Interval time.Duration `default:"1s" placeholder:"TIME" help:"${interval}"`
-	Once     bool          `help:"Print one look and end."`
-	JSON     bool          `help:"With --once: print it as JSON."`
+	Once     bool          `help:"Print one snapshot and exit."`
+	JSON     bool          `help:"With --once, print it as JSON."`
 }
 
 // Help is shown by plimsoll top --help.
 func (topCommand) Help() string {
-	return `Shows what a running gateway does: rate, percentiles, concurrency, headroom, breakers and
-limits of each upstream and route, over the last interval. It asks the gateway's admin API and
-changes nothing.
+	return `Shows what a running gateway is doing: rate, percentiles, concurrency, headroom,
+breakers and limits of each upstream and route, over the last interval. It queries the gateway's
+admin API and changes nothing.
 
 Keys: q quits, s sorts, p pauses, the arrows scroll, ? explains the columns.
 
-Exit codes: 0, it was shown; 1, the command line is wrong; 2, the admin API cannot be reached, or
-does not answer as a gateway's; 3, --once was stopped before it was done.
+Exit codes: 0, it was shown; 1, the command line is wrong; 2, the admin API cannot be reached,
+refuses the token, or does not belong to a gateway; 3, --once was stopped before it was done.
 
 Examples:
 

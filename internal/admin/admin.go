@@ -1,11 +1,11 @@
-// Package admin is what people and machines that run a gateway talk to: metrics, health answers,
+// Package admin serves the people and machines that run a gateway: metrics, health checks,
 // profiles, and a JSON API that shows what the gateway knows about itself and lets an operator act.
-// It knows HTTP and who may ask; it must not know how the gateway does what it is asked, and keeps
-// no state of the gateway's.
+// It knows HTTP and who may ask. It must not know how the gateway does what it is asked, and keeps
+// none of the gateway's state.
 //
-// Every request passes one guard (guard.go), whatever its path: there is no list of paths that are
-// let through, so none can be got around. Behind it every path is an exact pattern; a path that is
-// not in its canonical form matches nothing.
+// Every request passes one guard (guard.go), whatever its path. There is no list of paths that are
+// let through, so there is none to get around. Behind the guard every path is an exact pattern, and
+// a path that is not in its canonical form matches nothing.
 package admin
 
 import (

@@ -2,9 +2,10 @@
 // own processor can serve. It is a law over one loop's delay; it must not know requests,
 // connections or the configuration.
 //
-// A loop that falls behind finds more to do each time it looks at its sockets. How long that takes,
-// its backlog, is how long a request waits before anything is done for it, and there is no other
-// queue in the gateway to see. So the backlog is the load, and no rate has to be known.
+// A loop that falls behind finds more to do each time it looks at its sockets. The time that this
+// work takes is its backlog. It is also how long a request waits before anything is done for it,
+// and the gateway has no other queue that could be measured. So the backlog is the load, and no
+// rate has to be known.
 //
 // Classes are refused one after the other, the lowest first, each along a ramp over the backlog:
 //
@@ -14,12 +15,12 @@
 //	   0 ┼────╯────────╯─────────────────╯────────▶ backlog
 //	        delay/4    delay       4 × delay  10 × delay
 //
-// The gap before the highest class keeps it out of what a backlog varies by while the others are
-// refused.
+// Because of the gap before the ramp of the highest class, the backlog's usual variation does not
+// reach that ramp while the other classes are refused.
 //
-// The loop is a queue that the refusals drain, and what they depend on is the queue itself. So the
-// law needs no memory: it does not wind up in a long overload, and it is over as soon as the queue
-// is. Within a class clients that ask more than others are refused more (Limiter.Refuse).
+// The loop is a queue, and the refusals, which depend on the queue, drain it. So the law needs no
+// memory: nothing winds up in a long overload, and the refusals end as soon as the queue is empty.
+// Within a class, clients that send more than others are refused more (Limiter.Refuse).
 package admission
 
 import (

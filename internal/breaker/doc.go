@@ -1,7 +1,7 @@
-// Package breaker is a circuit breaker: it decides whether a call may be made, learns how calls
+// Package breaker is a circuit breaker: it decides whether a call may be made, records how calls
 // ended, and stops them for a while when they end badly. It knows numbers only: no exchanges, no
-// configuration, no sockets, and no clock. Time is an argument, in nanoseconds that only a
-// monotonic clock needs to give.
+// configuration, no sockets, and no clock. Time is an argument, in nanoseconds of any monotonic
+// clock.
 //
 // # States
 //
@@ -18,29 +18,30 @@
 //
 // # Generations
 //
-// Every time the breaker opens, tries, or begins to serve again, a generation begins. A ticket
-// belongs to the generation that gave it, and Done of a ticket of an earlier one changes nothing:
-// how a call ended that began before the service broke says nothing of the service now. Closed
+// A new generation begins every time the breaker opens, goes half-open, or begins to ramp. A ticket
+// belongs to the generation that issued it, and Done changes nothing if its ticket is of an earlier
+// one: a call that began before the service broke says nothing about the service now. Closed
 // continues the generation of the ramp before it.
 //
 // # Concurrency
 //
-// Any method may be called by any goroutine at any time; none waits, and none allocates. Counters
-// are atomics. What must change together is changed by who holds the pen, one bit beside the state:
-// it is taken by one compare-and-swap and never waited for. A caller that finds it taken goes on
-// with the state that is still shown. No evidence is lost by that, because of one order that every
-// method keeps: evidence is stored first, then the pen is tried; and who puts the pen down looks
-// once more whether anything is due. So a rule that was broken while another held the pen is acted
-// on by that other.
+// Any method may be called by any goroutine at any time. None waits, and none allocates. Counters
+// are atomics. State that must change together is changed only by the holder of the pen, a bit next
+// to the state. The pen is taken by one compare-and-swap and never waited for: a caller that finds
+// it taken continues with the state that is still shown. No evidence is lost by that, because every
+// method keeps to one order. It stores its evidence first and then tries to take the pen, and
+// whoever puts the pen down checks once more whether anything is due. So if a rule is broken while
+// another caller holds the pen, that caller acts on it.
 //
 // Rejected: a pointer to an immutable state, replaced as a whole. It is simpler to read, but it
 // allocates with every transition, and what the rules count would still have to be shared.
 //
 // # Clocks
 //
-// Loops read the time once a turn, so a caller's now may be a little older than another's. Up to a
-// second is taken for that (skew). A now that lies further back is a clock that was set back: what
-// was waited for then begins again from that now, so nobody waits longer than the configured time
-// and that second. A clock that leaps forward ends the open time, which admits no more than the
-// trials; a ramp climbs one step a leap, and a step requires a call that succeeded during it.
+// Loops read the time once a turn, so one caller's now may be a little older than another's. Up to
+// a second (skew) is taken for such a difference. A now that lies further back means that the clock
+// was set back. What was waited for then begins again from that now, so nobody waits longer than
+// the configured time and that second. A clock that jumps forward ends the open time, which admits
+// no more than the trials. A ramp climbs one step per jump, and a step requires a call that
+// succeeded during it.
 package breaker

@@ -1,5 +1,5 @@
 // Package cidr reads the addresses and prefixes that a configuration lists, and says which
-// addresses are one client's. It knows nothing of what they are listed for.
+// addresses count as one client. It does not know what they are listed for.
 package cidr
 
 import (

@@ -1,40 +1,42 @@
 // Package concurrency finds how many requests may be inside a service at once. It adapts one limit
-// to one service, from the traffic that passes, so that the service works at its full capacity
-// with almost no queue inside it. The queue then stands in the gateway, where it is ordered by
-// class and bounded in time. Nothing about the service's capacity is configured.
+// to one service, from the traffic that passes, so that the service works at its full capacity with
+// almost no queue inside it. The queue is then in the gateway, where it is ordered by class and
+// bounded in time. Nothing about the service's capacity is configured.
 //
-// It rests on a few facts. Little's law says n = X·R: the requests inside are the throughput times
-// the latency. A service with N workers has a knee at n = N, or a little above it, by what is on
-// the network. Below the knee the latency is the baseline, R = S0, and X = n/S0. Above it the
-// throughput is the capacity, X = C, and R = n/C. No latency is ever lower than S0.
+// It rests on a few facts. Little's law says n = X·R: the number of requests inside is the
+// throughput times the latency. A service with N workers has a knee at n = N, plus the requests
+// that are on the network. Below the knee the latency is the baseline, R = S0, and X = n/S0. Above
+// it the throughput is the capacity, X = C, and R = n/C. No latency is ever lower than S0.
 //
 // While the limit binds, n is the limit L, so the latency alone says nothing about S0: R = 100 ms
-// with L = 20 fits 20 workers that take 100 ms, and 2 workers that take 10 ms. What tells the two
-// apart is the elasticity of throughput to the limit, e = dlnX/dlnL. It is 1 below the knee and 0
-// above it.
+// with L = 20 fits 20 workers that take 100 ms, and 2 workers that take 10 ms. The elasticity of
+// throughput to the limit, e = dlnX/dlnL, distinguishes the two. It is 1 below the knee and 0 above
+// it.
 //
-// So Gradient remembers the throughput that it saw at each limit, and asks which knee explains all
-// of it best: for every knee within six times of the limit it computes how likely what was seen is
-// under X = min(n, knee)/S0. The limit goes to the median of that distribution plus a reserve.
-// Everything else follows:
+// So Gradient remembers the throughput that it saw at each limit, and looks for the knee that
+// explains all of it best. For every knee within six times the limit, it computes how likely the
+// observations are under X = min(n, knee)/S0. The limit moves to the median of that distribution
+// plus a reserve. Everything else follows:
 //
 //   - When throughput rose with the limit, all higher knees are equally likely, and the limit goes
-//     up, by a quarter or a half in a step. When it did not, all lower knees are, and the limit
-//     goes down, by an eighth in a step or one request, until throughput falls with it. That says
-//     where the knee is, and the limit returns.
-//   - What was seen is forgotten with time, so the limit goes down a step now and then, until the
+//     up, by a quarter or a half in a step. When it did not, all lower knees are equally likely.
+//     The limit then goes down, by an eighth or one request in a step, until throughput falls with
+//     it. That shows where the knee is, and the limit returns.
+//   - Observations are forgotten with time, so the limit goes down a step now and then, until the
 //     throughput shows that the knee is where it was. Nothing else lowers the limit to probe. Every
-//     two seconds or more a step up looks for a higher knee; it costs a short queue.
-//   - A level that neither a knee nor a baseline can reconcile with what is seen now is out of date
-//     and is dropped. When it is the present one, the service has changed and all are dropped.
-//   - What is seen while the limit does not bind gives S0 directly. It counts as one more
+//     two seconds or more, a step up looks for a higher knee. It costs a short queue.
+//   - An observed level that no knee and no baseline can reconcile with the present throughput is
+//     out of date and is dropped. If the present level is such a one, the service has changed and
+//     all are dropped.
+//   - Observations while the limit does not bind give S0 directly. They count as one more
 //     observation, and less and less once the limit binds.
 //   - How much an observation weighs depends on the noise of throughput, which is measured too.
 //
 // The usual control laws (Vegas, gradient limits, BBR) keep S0 as a filtered minimum of latency.
-// That was built first, with small trials that raised it when throughput fell with the limit, and
-// dropped: with the noise of some dozen completions the minimum drifts down, the limit follows it,
-// and each repair costs throughput. One sum over all that was seen needs no such repairs.
+// The first version did that, with small trials that raised the minimum when throughput fell with
+// the limit. It was dropped: with the noise of some dozen completions the minimum drifts down, the
+// limit follows it, and each repair costs throughput. One sum over all observations needs no such
+// repairs.
 //
 // The package knows numbers and nothing else: no clock, no queue, no goroutine.
 package concurrency

@@ -1,6 +1,6 @@
 package config
 
-// Respond answers at once.
+// Respond sends a fixed answer.
 type Respond struct {
 	// Status of the answer. Default: 200.
 	Status int `yaml:"status" default:"200" min:"200" max:"599"`
@@ -8,7 +8,8 @@ type Respond struct {
 	Headers map[string]string `yaml:"headers"`
 	// Body of the answer. Default: empty.
 	Body string `yaml:"body"`
-	// File whose content is the body, read when the config is loaded, 16MB at most. Default: none.
+	// File with the body. It is read when the configuration is loaded, and may have up to 16MB.
+	// Default: none.
 	File string `yaml:"file" file:"true"`
 
 	// Content is what File held when the configuration was loaded, nil when there is no
@@ -16,93 +17,95 @@ type Respond struct {
 	Content []byte `yaml:"-"`
 }
 
-// Redirect sends the client elsewhere.
+// Redirect sends the client to another URL.
 type Redirect struct {
-	// To is the location; it may use the pattern's {name} values and ${variables}. Required.
+	// To is the target URL. It may use {name} values of the pattern and ${variables}. Required.
 	To string `yaml:"to" required:"true" template:"true"`
 	// Status: 301, 302, 303, 307 or 308. Default: 308.
 	Status int `yaml:"status" default:"308" enum:"301,302,303,307,308"`
 }
 
-// Files serves the files of a directory, to GET and HEAD. The path of a file is what {rest...}
-// stands for at the end of the route's match, or what follows a match that ends in a slash; a match
-// that ends in {$} is for the directory itself.
+// Files serves the files of a directory to GET and HEAD requests. The path of a file is what
+// {rest...} at the end of the route's match stands for, or what follows a match that ends in a
+// slash. A match that ends in {$} serves the directory itself.
 type Files struct {
-	// Root is the directory. Required. Nothing outside of it is ever served. It is opened when the
-	// config is loaded, and again when its path comes to lead elsewhere.
+	// Root is the directory. Nothing outside it is ever served. It is opened when the configuration
+	// is loaded, and again if its path later leads to another directory. Required.
 	Root string `yaml:"root" required:"true" file:"true"`
-	// Index is the file that answers for a directory. Default: "index.html". "" is none.
+	// Index is the name of the file that is served for a directory. Default: "index.html". "" turns
+	// it off.
 	Index string `yaml:"index" default:"index.html"`
-	// SPA answers a path that has no file with the root's index and 200, for applications of a
-	// single page that have paths of their own. Default: false, 404. Hazard: a script or a picture
-	// that is missing becomes a page, too; give those a route of their own.
+	// SPA answers a path that has no file with the root's index and status 200. This is for
+	// single-page applications that handle such paths themselves. Default: false, 404. Hazard: a
+	// missing script or image is answered with the page, too. Give those a route of their own.
 	SPA bool `yaml:"spa" default:"false"`
-	// Precompressed are the codings of files that lie beside others, compressed: "br" (name.br),
-	// "zstd" (name.zst) and "gzip" (name.gz). A client gets the one that it prefers, and among
-	// equals the first in this list. Default: none. Hazard: a compressed file that is older than
-	// its original is sent all the same; make both again together.
+	// Precompressed lists the encodings of compressed files that lie beside the originals: "br"
+	// (name.br), "zstd" (name.zst) and "gzip" (name.gz). A client gets the encoding that it
+	// prefers. If it gives several the same weight, the first one in this list is used. Default:
+	// none. Hazard: a compressed file is sent even if it is older than its original. Always update
+	// both.
 	Precompressed []string `yaml:"precompressed" enum:"br,zstd,gzip"`
-	// CacheControl is the Cache-Control of what is served. Default: none.
+	// CacheControl is the Cache-Control header of the responses. Default: none.
 	CacheControl string `yaml:"cache_control"`
-	// Listing lists a directory that has no index: as a page, or in JSON for a client that accepts
-	// that and no HTML. Default: false, 404. Hazard: every client sees every name.
+	// Listing lists a directory that has no index: as an HTML page, or as JSON for a client that
+	// accepts JSON and no HTML. Default: false, 404. Hazard: every client sees every name.
 	Listing bool `yaml:"listing" default:"false"`
-	// Symlinks says which symbolic links beneath the root are followed: "inside", those that stay
-	// beneath it, or "none". Default: "inside". None is ever followed that is absolute, or leads
-	// out.
+	// Symlinks says which symbolic links below the root are followed: "inside" (links that stay
+	// below the root) or "none". Absolute links, and links that lead out of the root, are never
+	// followed. Default: "inside".
 	Symlinks string `yaml:"symlinks" default:"inside" enum:"inside,none"`
-	// Dotfiles serves names that begin with a dot; .well-known is served in any case. Default:
-	// false,
+	// Dotfiles serves names that begin with a dot. .well-known is always served. Default: false,
 	// 404. Hazard: .git, .env and .htpasswd are such names.
 	Dotfiles bool `yaml:"dotfiles" default:"false"`
-	// Fresh is how long what is known of a file is used before it is checked again. The kernel
-	// reports changes, so most are seen at once; where it cannot, as on network file systems, they
-	// are seen after twice this time at the latest. Default: 1s.
+	// Fresh is how long cached information about a file is used before it is checked again. The
+	// kernel reports most changes at once. Changes that it does not report, as on network file
+	// systems, are seen after twice this time at the latest. Default: 1s.
 	Fresh Duration `yaml:"fresh" default:"1s" min:"10ms" max:"1h"`
-	// OpenFiles is how many files are kept open. Those that are being sent count only while others
-	// need no place. Default: 1024. Hazard: each takes a descriptor from clients, of whose share at
-	// least half is left; see LimitNOFILE.
+	// OpenFiles is how many files are kept open. A file that is being sent counts only until
+	// another file needs its place. Default: 1024. Hazard: open files take descriptors that clients
+	// could use. Clients keep at least half of theirs: see LimitNOFILE in docs/operations.md.
 	OpenFiles int `yaml:"open_files" default:"1024" min:"1" max:"1000000"`
-	// Memory is how many bytes are kept of small files, and of what is known of paths. Default:
-	// 32MB.
+	// Memory limits the memory for small files and for information about paths. Default: 32MB.
 	Memory Size `yaml:"memory" default:"32MB" min:"64KB" max:"4GB"`
-	// MemoryFile is the longest file that is sent from memory. Default: 32KB. 0B sends none from
-	// memory.
+	// MemoryFile is the maximum length of a file that is sent from memory. Default: 32KB. 0B sends
+	// no file from memory.
 	MemoryFile Size `yaml:"memory_file" default:"32KB" min:"0B" max:"1MB"`
 	// Readers is how many files are opened, or read from a disk, at once. Default: 16.
 	Readers int `yaml:"readers" default:"16" min:"1" max:"1024"`
-	// MaxWaiting is how many requests may wait for the disk; more get 503 with the reason
+	// MaxWaiting is how many requests may wait for the disk. More get 503 with the reason
 	// files_busy. Default: 1024.
 	MaxWaiting int `yaml:"max_waiting" default:"1024" min:"1" max:"1000000"`
-	// MaxWait is how long a request waits for a file to be found and opened; then it gets 503,
-	// likewise. Default: 5s.
+	// MaxWait is how long a request may wait for a file to be found and opened. After that, it gets
+	// 503 with the reason files_busy. Default: 5s.
 	MaxWait Duration `yaml:"max_wait" default:"5s" min:"10ms" max:"1h"`
 }
 
-// Fallback is a static answer in the place of the 502, 503 or 504 that the gateway gives when the
-// upstream failed, did not answer in time, has no target or no free connection, or when the request
-// was shed to protect it (an open breaker, a limit of concurrency). Only GET and HEAD get it, in
-// classes whose degrade has "static", and where the cache has nothing that may be given. What the
-// upstream itself answers is passed on, errors too. The answer carries "X-Degraded: static".
+// Fallback is a static answer that replaces a 502, 503 or 504 of the gateway. It is sent if the
+// upstream failed, did not answer in time, or has no target or no free connection, and if the
+// request was shed to protect the upstream (an open breaker, a concurrency limit). It is sent only
+// to GET and HEAD requests, only if the degrade list of their class has "static", and only if the
+// cache has nothing that may be sent instead. What the upstream itself answers is passed on, errors
+// too. The answer carries "X-Degraded: static".
 type Fallback struct {
 	// Status of the answer. Default: 200.
 	Status int `yaml:"status" default:"200" min:"200" max:"599"`
 	// ContentType is the Content-Type of the body. Default: "text/plain; charset=utf-8", unless
 	// headers has one.
 	ContentType string `yaml:"content_type"`
-	// Headers of the answer. Values may have ${variables}, as those of response_headers.
-	// Cache-Control is no-store unless it is given here. Hazard: a cache that may keep the answer
-	// goes on giving it when the service is back.
+	// Headers of the answer. Values may use ${variables}, like those of response_headers.
+	// Cache-Control is no-store unless it is set here. Hazard: a cache that may store the answer
+	// keeps serving it after the service has recovered.
 	Headers map[string]string `yaml:"headers" template:"true"`
-	// Body of the answer. In plain text, JSON, HTML and XML it may have ${variables}: at most 32 in
-	// 64KB, of which each is given up to 1KB. They are escaped for the type; in JSON they stand in
-	// strings alone, in HTML and XML in text alone. docs/protection-ladder.md has more. Default:
-	// empty.
+	// Body of the answer. In plain text, JSON, HTML and XML it may use ${variables}: at most 32, in
+	// a body of at most 64KB, and at most 1KB of each value is used. Values are escaped for the
+	// content type. Variables may stand only within strings in JSON, and only in text in HTML and
+	// XML. docs/protection-ladder.md has the details. Default: empty.
 	Body string `yaml:"body" template:"true"`
-	// File whose content is the body, read when the config is loaded, 16MB at most. Default: none.
+	// File with the body. It is read when the configuration is loaded, and may have up to 16MB.
+	// Default: none.
 	File string `yaml:"file" file:"true"`
-	// Template: the file has ${variables} as the body may. Default: false, because pages with
-	// scripts may have a "${" of their own.
+	// Template lets the file use ${variables}, as body may. Default: false, because pages with
+	// scripts may contain "${" for other reasons.
 	Template bool `yaml:"template" default:"false"`
 
 	// Content is what File held when the configuration was loaded, nil when there is no
@@ -110,24 +113,25 @@ type Fallback struct {
 	Content []byte `yaml:"-"`
 }
 
-// Compress encodes the content of responses. What the service has encoded itself is passed on.
+// Compress encodes the content of responses. Content that the service has encoded itself is passed
+// on unchanged.
 type Compress struct {
-	// On: false switches it off, as leaving compress out does. Default: true.
+	// On can be set to false to turn compression off, as if compress were left out. Default: true.
 	On bool `yaml:"on" default:"true" scalar:"true"`
-	// Encodings that clients are given: "zstd", "br" and "gzip". The first wins where a client
-	// likes several alike. Default: zstd, br, gzip.
+	// Encodings that the gateway may use: "zstd", "br" and "gzip". If a client gives several of
+	// them the same weight, the first one in this list is used. Default: zstd, br, gzip.
 	Encodings []string `yaml:"encodings" enum:"zstd,br,gzip"`
-	// MinSize is the shortest content that is encoded, where its length is known before. Default:
-	// 1KB. Below that a response takes as many packets as it would without.
+	// MinSize is the minimum length of content that is encoded, if the length is known in advance.
+	// Default: 1KB. Below that, encoding does not save a packet.
 	MinSize Size `yaml:"min_size" default:"1KB" min:"0B" max:"1GB"`
-	// Types of content that are encoded: media types, such as application/json; all of a kind, such
-	// as "text/*"; or a suffix, such as "+json". Default: text, JSON, XML, YAML, JavaScript,
-	// WebAssembly and fonts that are not compressed; docs/compression.md has the list.
+	// Types of content that are encoded: media types, such as application/json; all subtypes of a
+	// type, such as "text/*"; or a suffix, such as "+json". Default: text, JSON, XML, YAML,
+	// JavaScript, WebAssembly and uncompressed fonts. docs/compression.md has the list.
 	Types []string `yaml:"types"`
-	// Level: "fast", "balanced" or "small": how much processor time goes into making content small.
+	// Level says how much CPU time is spent on making content small: "fast", "balanced" or "small".
 	// Default: "fast". docs/compression.md says what each costs.
 	Level string `yaml:"level" default:"fast" enum:"fast,balanced,small"`
-	// Adapt lowers the level of a loop that is busy, and passes content on as it is where that is
-	// not enough. Default: true.
+	// Adapt lowers the level on a busy loop. If that is not enough, content is sent uncompressed.
+	// Default: true.
 	Adapt bool `yaml:"adapt" default:"true"`
 }

@@ -1,25 +1,26 @@
 package config
 
-// Redis is a server, or a cluster of them, that instances of the gateway share.
+// Redis is a Redis server or cluster that instances of the gateway share.
 type Redis struct {
-	// Addresses, each "host:port": of one server, or of some masters of a cluster, whose other
-	// servers are found by them. At least one is needed. Names are looked up at each new
-	// connection.
+	// Addresses of the server, each as "host:port". For a cluster, give some of its masters: the
+	// gateway finds the other servers through them. Host names are resolved again for each new
+	// connection. At least one is required.
 	Addresses []string `yaml:"addresses" required:"true"`
-	// Username to authenticate with. Default: none, the server's default user.
+	// Username for authentication. Default: none, the server's default user.
 	Username string `yaml:"username"`
-	// Password to authenticate with. Default: none.
+	// Password for authentication. Default: none.
 	Password string `yaml:"password" secret:"true"`
-	// TLS makes the connections TLS. Default: plain text.
+	// TLS turns on TLS for the connections. Default: plain text.
 	TLS *UpstreamTLS `yaml:"tls"`
-	// Timeout is how long a request waits for an answer; then unavailable of its limit decides. It
-	// must be shorter than the timeout of routes that use this Redis. Default: 50ms.
+	// Timeout is how long a request waits for an answer. After that, the limit's unavailable
+	// decides. It must be shorter than the timeout of the routes that use this Redis for limits.
+	// Default: 50ms.
 	Timeout Duration `yaml:"timeout" default:"50ms" min:"1ms" max:"10s"`
-	// MaxInFlight is the most calls that are under way at a time; further ones are treated as if
-	// Redis were unavailable. Default: 1024.
+	// MaxInFlight is the maximum number of calls in flight. Further calls are treated as if Redis
+	// were unavailable. Default: 1024.
 	MaxInFlight int `yaml:"max_in_flight" default:"1024" min:"1" max:"1000000"`
-	// Prefix of every key. Default: "plimsoll:". Gateways that should count separately need
-	// different prefixes.
+	// Prefix of all keys. Gateways that should count separately need different prefixes. Default:
+	// "plimsoll:".
 	Prefix string `yaml:"prefix" default:"plimsoll:"`
 
 	at Position

@@ -1,7 +1,7 @@
-// Package crash bounds what a panic takes with it. A panic is a defect and ends the process;
-// nothing here lets it go on. But what the process has done and not yet written down is written
-// first, for at most Limit, and the last words say what happened and where to report it. It must
-// know nothing of what is written: a package that has something to save registers it.
+// Package crash limits what is lost when a panic ends the process. A panic is a defect and always
+// ends it: nothing here recovers. But data that the process has not yet written down is written
+// first, for at most Limit, and the last lines say what happened and where to report it. The
+// package must know nothing of what is written: a package that has something to save registers it.
 package crash
 
 import (

@@ -1,9 +1,10 @@
-// Package freeport finds TCP ports of this machine that nobody uses, for tests and experiments that
-// start a service which must know its port before it listens. It knows nothing of who asks.
+// Package freeport finds unused TCP ports of this machine, for tests and experiments that start a
+// service which must know its port before it listens. It knows nothing of who asks.
 //
-// A port that the kernel picks (":0") is one of those that it also gives to outgoing connections:
-// between the moment it is closed and the moment the service listens, any connection of any process
-// may take it. This made one test in some hundred runs fail. So ports below that range come first.
+// A port that the kernel picks (":0") is one of those that it also gives to outgoing connections.
+// Between the moment when it is closed and the moment when the service listens, a connection of any
+// process may take it. This made one test fail in some hundred runs. So ports below that range are
+// tried first.
 package freeport
 
 import (

@@ -1,7 +1,7 @@
 // Package gateway builds a running gateway from a configuration: loops, listeners, upstreams,
-// routes, the access log. It starts it, changes it while it runs (reload), ends it in an orderly
-// way (drain) and hands it over to a new process (upgrade). It knows nothing of how its state is
-// shown: the admin room asks it.
+// routes, the access log. It starts the gateway, changes it while it runs (reload), ends it
+// gracefully (drain) and hands it over to a new process (upgrade). It does not know how its state
+// is shown: package admin queries it.
 package gateway
 
 import (

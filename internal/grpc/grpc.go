@@ -1,11 +1,11 @@
 // Package grpc is the part of gRPC that a gateway has to understand: which requests are gRPC or
 // gRPC-Web, how long a call may take, statuses, the framing of messages, and the two encodings of
-// gRPC-Web. It knows bytes, and neither sockets nor HTTP: who carries the fields and the bodies
-// calls it. Nothing here allocates but where a function says so, and everything keeps a bounded
-// state, whatever the bytes say.
+// gRPC-Web. It works on bytes and knows neither sockets nor HTTP: the code that carries the fields
+// and bodies calls it. Nothing here allocates unless the function says so, and all state is
+// bounded, whatever the bytes say.
 //
-// The documents are PROTOCOL-HTTP2.md and PROTOCOL-WEB.md of the gRPC project, which sections are
-// named after.
+// The specifications are PROTOCOL-HTTP2.md and PROTOCOL-WEB.md of the gRPC project. Comments refer
+// to their sections by name.
 package grpc
 
 // Kind says how a message of HTTP carries gRPC.

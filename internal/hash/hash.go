@@ -2,10 +2,10 @@
 // on, which target owns a key. It knows nothing of what the keys mean.
 //
 // The same key has the same hash in every process, on every machine and in every later version,
-// because several gateways in front of one service must choose alike and a restart must not move
-// anyone: that is why it is not hash/maphash. It is not a defence against keys made to collide, and
-// not a place for secrets; it must not be the hash function of a table that strangers can fill: for
-// that there is Secret. (Where a Go map has such hashes as keys, it hashes them again.)
+// because several gateways in front of one service must choose alike, and a restart must not move
+// anyone. That is why this is not hash/maphash. It is not a defence against keys that are made to
+// collide, and not a place for secrets. It must not be the hash function of a table that strangers
+// can fill: use Secret for that. (A Go map that has such hashes as keys hashes them again.)
 package hash
 
 import (

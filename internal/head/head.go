@@ -1,10 +1,10 @@
-// Package head holds the heads of HTTP messages: the start line's parts and the fields, whatever
-// protocol carried them. It knows names and values, and the rules for their bytes, for hosts and
-// for lengths that all versions share (RFC 9110); it knows no bytes on a wire and no sockets.
+// Package head holds the heads of HTTP messages: the parts of the start line and the fields,
+// whatever protocol carried them. It knows names and values, and the rules for their bytes, for
+// hosts and for lengths that all versions share (RFC 9110). It knows no wire format and no sockets.
 //
-// Every []byte in a head is borrowed: it aliases the buffer the message was read into, or memory of
-// the code that set it, and is valid as long as that owner says. Nothing in this package allocates
-// once a List has grown to its usual size.
+// Every []byte in a head is borrowed: it aliases the buffer into which the message was read, or
+// memory of the code that set it, and is valid for as long as that owner says. Nothing in this
+// package allocates once a List has grown to its usual size.
 package head
 
 // Request is the head of a request.

@@ -3,8 +3,8 @@
 //
 // Buckets are log-linear: eight of equal width in every octave from 1.024 µs (2^10 ns) to 68.7 s
 // (2^36 ns), with one bucket below and one above. So a value read back from a bucket is off by an
-// eighth at most, at any scale, and the whole is a fixed array that is added up bucket by bucket:
-// histograms merge exactly, quantiles are taken from the merged counts and never averaged.
+// eighth at most, at any scale. A histogram is a fixed array, and histograms are merged exactly, by
+// adding bucket to bucket. Quantiles are taken from the merged counts and never averaged.
 package hist
 
 import "math/bits"

@@ -1,10 +1,10 @@
-// Package hpack is the header compression of HTTP/2 (RFC 7541), both sides: a Decoder makes fields
-// of header blocks, an Encoder makes header blocks of fields. It must know nothing of frames, of
-// streams, and of what makes a field valid in a message: it judges the code and nothing else.
+// Package hpack is the header compression of HTTP/2 (RFC 7541), both sides: a Decoder turns header
+// blocks into fields, an Encoder turns fields into header blocks. It must know nothing of frames
+// and streams, or of what makes a field valid in a message: it judges the code and nothing else.
 //
 // Nothing allocates once a connection's dynamic tables have grown to their usual size. That is why
-// the package exists. golang.org/x/net/http2/hpack makes a string of every literal, which the tests
-// here compare with. On one core of an AMD EPYC a request of eight fields costs, in nanoseconds and
+// the package exists: golang.org/x/net/http2/hpack makes a string of every literal. The tests here
+// compare the two. On one core of an AMD EPYC a request of eight fields costs, in nanoseconds and
 // allocations:
 //
 //	                                        here     x/net
@@ -19,11 +19,12 @@
 //	encode, literal, Huffman              300, 0    500, 0
 //	encode, literal, plain                130, 0
 //
-// The Huffman code makes that response 88 bytes of 112 when all is literal, and writing it costs
-// 2.3 times as much. What repeats is in the table after the first response, and the next ones have
-// 12 or 13 bytes. So plain strings are right where the network is fast, and Init offers the choice.
+// The Huffman code shortens that response from 112 to 88 bytes if all is literal, and writing it
+// costs 2.3 times as much. Fields that repeat are in the table after the first response, and the
+// next responses have 12 or 13 bytes. So plain strings are right where the network is fast, and
+// Init offers the choice.
 //
-// All that a peer can make a Decoder do is bounded: its memory by the announced size of the table,
-// what it delivers by the memory that the caller gives, and its time by the length of the block
+// Everything that a peer can make a Decoder do is bounded: its memory by the announced size of the
+// table, its output by the memory that the caller gives, and its time by the length of the block
 // times the size of the table (see Next).
 package hpack

@@ -1,11 +1,11 @@
-// Package http1 is the HTTP/1.x codec (RFC 9112): it reads heads and bodies out of byte slices and
-// appends them to byte slices. It knows bytes and no sockets, no time and no gateway; nothing in it
-// allocates in the steady state.
+// Package http1 is the HTTP/1.x codec (RFC 9112): it reads heads and bodies from byte slices and
+// appends them to byte slices. It knows no sockets, no time and no gateway. Nothing in it allocates
+// in the steady state.
 //
-// Everything is incremental: a parser is shown the bytes there are so far and says how many it used
-// or that it needs more, and any division of the same input gives the same result and the same
-// error. Where lenience would let one message be read in two ways the codec is strict, because a
-// gateway's reading must be everyone's reading.
+// Everything is incremental: a parser gets the bytes that have arrived so far, and says how many it
+// used or that it needs more. Any division of the same input gives the same result and the same
+// error. Where leniency would let one message be read in two ways, the codec is strict, because a
+// gateway must read a message as everyone else does.
 package http1
 
 import "plimsoll/internal/head"

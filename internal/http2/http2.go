@@ -1,10 +1,10 @@
-// Package http2 is the HTTP/2 codec (RFC 9113), of a server's side and of a client's: it cuts bytes
-// into frames, appends frames to byte slices, judges settings, windows and the fields of messages,
-// and counts what a peer does that costs and brings nothing. Field blocks are bytes to it: it knows
-// no HPACK (RFC 7541), no sockets, no streams' states, no timers and no gateway. Where time matters
-// it is a parameter. Nothing in it allocates, but to grow a slice that the caller gave it.
+// Package http2 is the HTTP/2 codec (RFC 9113), for servers and clients. It cuts bytes into frames,
+// appends frames to byte slices, checks settings, windows and the fields of messages, and counts
+// what a peer does that costs work and serves no request. It treats field blocks as bytes: it knows
+// no HPACK (RFC 7541), no sockets, no stream states, no timers and no gateway. Where time matters,
+// it is a parameter. Nothing in it allocates, except to grow a slice that the caller gave it.
 //
-// A message that goes on as HTTP/1.1 must be read there as it is here. So fields obey the rules of
+// A message that is forwarded as HTTP/1.1 must mean the same there. So fields obey the rules of
 // package http1, which are stricter than those of RFC 9113: see RequestHead.
 package http2
 

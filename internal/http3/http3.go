@@ -1,11 +1,11 @@
-// Package http3 is the HTTP/3 codec (RFC 9114), of a server's side and of a client's: it cuts the
-// bytes of a stream into frames, appends frames to byte slices, and makes fields of field sections
-// and back (RFC 9204, without the dynamic table). It must know no sockets and no QUIC: the streams
-// that carry the bytes are the caller's. What makes a field valid in a message is judged elsewhere,
-// by the rules that HTTP/2 has too.
+// Package http3 is the HTTP/3 codec (RFC 9114), for servers and clients. It cuts the bytes of a
+// stream into frames, appends frames to byte slices, and converts between fields and field sections
+// (RFC 9204, without the dynamic table). It must know no sockets and no QUIC: the streams that
+// carry the bytes are the caller's. What makes a field valid in a message is judged elsewhere, by
+// the rules that also apply to HTTP/2.
 //
 // Everything that a peer can make it keep is bounded: a field section by the caller's limit, any
-// other frame that it keeps by a constant, and what is passed over is counted.
+// other frame that it keeps by a constant. Skipped bytes are counted.
 package http3
 
 import "github.com/quic-go/quic-go/quicvarint"

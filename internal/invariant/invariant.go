@@ -1,6 +1,6 @@
 // Package invariant switches on the checks that find a broken invariant where it breaks: a buffer
 // given back twice, an exchange ended twice, a loop touched from outside. They cost too much for
-// production; the race detector's build turns them on, and so does a simulation.
+// production. Builds with the race detector turn them on, and so does a simulation.
 package invariant
 
 // On says whether invariants are checked. The code that turns it on does so before anything that

@@ -1,7 +1,7 @@
-// Package lint reads the project's own source and says where it breaks the rules of the house:
-// which room may use which, how long files, functions and lines may grow, which words are not plain
-// English, and what may not stand in a test. Only its test uses it. It must know nothing of what
-// the code does, only what it looks like.
+// Package lint reads the project's own source and reports violations of the project's rules: which
+// package may use which, how long files, functions and lines may be, which words are not plain
+// English, and what tests may not contain. Only its test uses it. It must know nothing of what the
+// code does, only what it looks like.
 package lint
 
 import (

@@ -1,6 +1,7 @@
-// Package loadline estimates, while traffic flows and without any of its own, how much the instance
-// and the services behind it can carry, and how close to that the present load is. It works on
-// counts that others hand in; it must not know sockets, loops or the configuration.
+// Package loadline estimates how much the instance and the services behind it can carry, and how
+// close the present load is to that. It uses the traffic that flows and sends none of its own. It
+// works on counts that other packages pass in, and must not know sockets, loops or the
+// configuration.
 package loadline
 
 // Status is what is known now.

@@ -1,9 +1,9 @@
-// Package plainfile reads files that a config, a directory of results or another program names. What
-// stands there may be anything, and something else than a moment ago: a pipe would keep its reader
-// waiting for as long as nobody writes, and a device or a file that grows would fill the memory. So
-// only regular files are read, and no more of them than the caller takes.
+// Package plainfile reads files that a configuration, a directory of results or another program
+// names. Such a path may lead to anything, and to something else than a moment ago: a pipe would
+// keep its reader waiting for as long as nobody writes, and a device or a file that grows would
+// fill the memory. So only regular files are read, and no more of them than the caller takes.
 //
-// It is not for what a person names on the command line, who may mean a pipe.
+// It is not for files that a person names on the command line: these may well be pipes.
 package plainfile
 
 import (

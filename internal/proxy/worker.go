@@ -1,9 +1,10 @@
-// Package proxy is the data plane: it meets the codecs, the connections of clients and of upstreams
-// and the policies, and moves bytes between them. It knows nothing of configuration files or of how
-// a gateway is started and stopped: it is given compiled Snapshots and Listeners, and runs them.
+// Package proxy is the data plane: it connects the codecs, the connections of clients and
+// upstreams, and the policies, and moves bytes between them. It knows nothing of configuration
+// files or of how a gateway is started and stopped: it is given compiled Snapshots and Listeners,
+// and runs them.
 //
 // Everything belongs to one Worker, and so to one loop: client connections, the upstream
-// connections they use, the exchanges. The life of a request, file by file:
+// connections that they use, the exchanges. The life of a request, file by file:
 //
 //	client_conn.go    a client's connection, of any protocol version: accepted, lingering, closed
 //	handshake.go      a client of TLS: its handshake

@@ -1,7 +1,7 @@
 // Package quicio is quic-go (RFC 9000, 9001, 9002) as listeners use it: a UDP socket, the
-// handshakes on it and their bounds, and the connections that come of them. It knows QUIC and
-// nothing of what is said on its streams. quic-go runs goroutines of its own; nothing here belongs
-// to an event loop.
+// handshakes on it and their limits, and the resulting connections. It knows QUIC and nothing of
+// what is sent on its streams. quic-go runs goroutines of its own; nothing here belongs to an event
+// loop.
 //
 // What quic-go does by itself is not done again: amplification limits, address validation by
 // tokens, congestion control, path validation when a client's address changes, stateless resets.

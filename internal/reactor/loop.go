@@ -3,10 +3,10 @@
 // hand it functions with Post; a listener of another loop hands it accepted sockets in the same
 // way.
 //
-// A turn of a loop is: ask the kernel what is ready, serve it, run what was posted and deferred,
-// fire timers. A loop asks without waiting first, by a raw system call that costs the Go scheduler
-// nothing, and only when nothing is ready does it wait, through the ordinary system call that lets
-// the runtime take the processor away meanwhile. A raw call that could wait would stall the garbage
+// In each turn, a loop asks the kernel what is ready, serves it, runs what was posted and deferred,
+// and fires timers. It first asks without waiting, by a raw system call that costs the Go scheduler
+// nothing. Only if nothing is ready does it wait, through the ordinary system call that lets the
+// runtime take the processor away meanwhile. A raw call that could wait would stall the garbage
 // collector for the whole process, so none is ever made.
 package reactor
 

@@ -1,11 +1,10 @@
 // Package redis is the connection to a Redis server or cluster that policies use.
 //
-// Nothing here blocks a loop. A call runs on a goroutine of its own and rueidis sends those that
-// come together as one pipeline. Calls in flight are bounded, and a circuit breaker guards the
-// server: one that is gone, or slow, costs a time-out for the first requests and nothing for the
-// others.
+// Nothing here blocks a loop. Each call runs on a goroutine of its own, and rueidis sends calls
+// that come together as one pipeline. Calls in flight are limited, and a circuit breaker guards the
+// server: if it is gone or slow, only the first requests wait for a timeout.
 //
-// It must not know what is kept there, nor decide what happens to a request that got no answer.
+// It must not know what is kept in Redis, nor decide what happens to a request that got no answer.
 package redis
 
 import (

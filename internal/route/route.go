@@ -13,18 +13,18 @@
 // neither is more specific are an error. What differs from ServeMux:
 //
 //   - A host may be a wildcard, "*.example.com", for names with one or more labels in front of
-//     ".example.com". An exact host beats a wildcard, a longer wildcard a shorter one, and any host
-//     beats none. As in ServeMux, a request that no pattern of the better host matches is looked up
-//     under the next one.
+//     ".example.com". An exact host beats a wildcard, a longer wildcard beats a shorter one, and
+//     any host beats none. As in ServeMux, if no pattern of the better host matches, the request is
+//     looked up under the next one.
 //   - Hosts are matched without port, without the dot of a fully qualified name and without regard
 //     to case.
-//   - The pattern of several rules may be the same when all but at most one of them have
-//     conditions. They are tried in order, the one without conditions last. Where none holds, the
-//     search goes on with less specific patterns.
+//   - Several rules may have the same pattern if all but at most one of them have conditions. They
+//     are tried in order, the one without conditions last. If none applies, the search continues
+//     with less specific patterns.
 //   - "/dir" is not redirected to "/dir/"; it is not a match for the pattern "/dir/".
 //   - A pattern that could never match, because no canonical path looks like it, is an error.
 //
-// Literals are compared as ServeMux does, by what they decode to: "/users:all" also matches the
-// path "/users%3Aall", so that an encoding cannot lead around a route. Only %2F and %25 stay what
-// they are. A semicolon is an ordinary character: path parameters are part of their segment.
+// Literals are compared by what they decode to, as in ServeMux: "/users:all" also matches the path
+// "/users%3Aall", so that an encoding cannot lead around a route. Only %2F and %25 are not decoded.
+// A semicolon is an ordinary character: path parameters are part of their segment.
 package route

@@ -1,11 +1,11 @@
-// Package telemetry counts what the data plane does, and says it to Prometheus and to callers that
-// ask for a Snapshot. It knows numbers, names and labels; it knows nothing of exchanges, sockets,
-// configs or loops beyond their count.
+// Package telemetry counts what the data plane does, and reports it to Prometheus and to callers
+// that ask for a Snapshot. It knows numbers, names and labels. It knows nothing of exchanges,
+// sockets or configurations, and of loops only how many there are.
 //
-// Counting and reading are apart. Each loop counts into a Shard of its own, with plain additions. A
-// reader asks each loop to copy what has changed into a buffer, in portions so small that no
-// request waits for it to be seen (some tens of microseconds), and adds the loops' copies up on its
-// own goroutine.
+// Counting and reading are separate. Each loop counts into a Shard of its own, with plain
+// additions. A reader asks each loop to copy what has changed into a buffer, in portions so small
+// (some tens of microseconds) that the delay of requests is not visible. It adds up the loops'
+// copies on its own goroutine.
 package telemetry
 
 import (

@@ -2,8 +2,8 @@
 // bound on handshakes, certificates by name that follow their files, ticket keys, and the making of
 // *tls.Config from plain options.
 //
-// It meets the network through Socket alone. It must not know of epoll, of HTTP, of the gateway's
-// configuration, or of what a connection is for; those who use it own the timeouts.
+// It reaches the network through Socket alone. It must not know of epoll, of HTTP, of the gateway's
+// configuration, or of what a connection is for. Its callers own the timeouts.
 package tlsio
 
 import (

@@ -1,11 +1,11 @@
-// Package top shows what a running gateway does at this moment: rates, percentiles, concurrency,
-// headroom, breakers and limits of each route and upstream. It is a client of the admin API and
-// nothing more, so it may run on another machine and against another version.
+// Package top shows what a running gateway is doing: rates, percentiles, concurrency, headroom,
+// breakers and limits of each route and upstream. It is a client of the admin API and nothing more,
+// so it may run on another machine and against another version.
 //
-// It has four parts. The client (client.go) fetches a sample, with bounds on time and size. The
-// model (model.go) makes figures of two samples; it is pure. The view (view.go) makes lines of
-// figures; it is pure too. The program (program.go) shows these lines in a terminal until it is
-// told to end. The room must not know how the gateway counts, and keeps nothing but two samples.
+// It has four parts. The client (client.go) fetches a sample, within limits on time and size. The
+// model (model.go) turns two samples into figures and is pure. The view (view.go) turns figures
+// into lines and is pure, too. The program (program.go) shows these lines in a terminal until it is
+// told to end. The package must not know how the gateway counts, and keeps nothing but two samples.
 package top
 
 import (

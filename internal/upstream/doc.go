@@ -2,22 +2,22 @@
 // of them may be used, which one is next, how many connections to it are open, and whether a failed
 // request may be tried again.
 //
-// It dials nothing that carries traffic and reads no byte of it: a connection is the data plane's
-// own type, seen here only through Conn. It must not know of configs, routes, protocols or
-// exchanges.
+// It does not dial connections that carry traffic, and reads none of their bytes: a connection is
+// the data plane's own type, seen here only through Conn. It must not know of configurations,
+// routes, protocols or exchanges.
 //
 // Three kinds of state live here, and the kind decides who may touch what:
 //
-//   - Upstream and Target are shared. Their slow parts (health, ejection, DNS, what an operator
-//     said) belong to the upstream's goroutines, under its mutex. What a loop must see of them is
-//     one version number and one word of state bits for each target: written when something
-//     changes, which is rare, and otherwise only read.
+//   - Upstream and Target are shared. Their slow parts (health, ejection, DNS, operators' settings)
+//     belong to the upstream's goroutines, under its mutex. A loop needs to see only one version
+//     number, and one word of state bits for each target. They are written when something changes,
+//     which is rare, and otherwise only read.
 //   - Local, Member, Pool and the balancers are one loop's own view. No other goroutine may touch
-//     them, and they hold no lock. A loop compares the version number at each Pick; only when it
-//     moved does it rebuild its view.
-//   - Between loops move idle connections (the spare list of a target) and the news that a waiting
-//     loop may go on. Both happen on the rare path, behind an atomic that says whether there is
-//     anything to do.
+//     them, and they hold no lock. A loop compares the version number at each Pick, and rebuilds
+//     its view only if the number has changed.
+//   - Two things move between loops: idle connections (the spare list of a target), and the news
+//     that a waiting loop may go on. Both happen on the rare path, behind an atomic that says
+//     whether there is anything to do.
 //
 // Time is int64 nanoseconds of a monotonic clock, the same one for all loops and for Env.Now.
 package upstream

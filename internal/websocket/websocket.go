@@ -1,7 +1,7 @@
-// Package websocket watches the frames of a WebSocket (RFC 6455) in the bytes of one direction that
-// go by, and makes the few frames that a gateway sends of its own. It keeps no payload and
-// allocates nothing: it knows where frames begin and end, so that a frame can be put in between two
-// of them. It knows nothing of sockets, of HTTP, or of what extensions do to payloads.
+// Package websocket watches the frames of a WebSocket (RFC 6455) in the bytes that pass in one
+// direction, and makes the few frames that a gateway sends itself. It keeps no payload and
+// allocates nothing: it knows where frames begin and end, so that a frame can be inserted between
+// two of them. It knows nothing of sockets, of HTTP, or of what extensions do to payloads.
 package websocket
 
 import "encoding/binary"

@@ -1,10 +1,10 @@
-// Package diagnose says what limits a service, from the run directory of a survey and nothing else:
+// Package diagnose says what limits a service, from nothing but the run directory of a survey:
 // evidence goes in, findings come out. It must not measure, and knows no clock, no network and no
-// terminal, so that a diagnosis can be made again years later, elsewhere.
+// terminal, so that a diagnosis can be repeated years later on another machine.
 //
-// A rule (see Rules) is a claim with the evidence that it needs, a threshold with its reason, what
-// speaks against it, what to do about it, the expected gain, and how to verify it. A healthy
-// service has no findings: every service has a bottleneck, and that is not a disease.
+// A rule (see Rules) is a claim with the evidence that it needs, a threshold and the reason for it,
+// the evidence against the claim, what to do about it, the expected gain, and how to verify it. A
+// healthy service has no findings: every service has a bottleneck, and that is not a defect.
 package diagnose
 
 import (

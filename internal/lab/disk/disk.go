@@ -1,7 +1,7 @@
-// Package disk keeps directories of results so that they can be trusted: a document is replaced
-// whole or not at all, a line that was cut off is told from a whole one, what is written is on the
-// disk when a call returns, and nothing outside a directory is written to through it. It must not
-// know what the files say.
+// Package disk keeps directories of results so that they can be trusted. A document is replaced
+// whole or not at all, a line that was cut off can be recognized, what is written is on the disk
+// when a call returns, and nothing outside a directory is written to through it. It must not know
+// what the files contain.
 package disk
 
 import (

@@ -1,12 +1,12 @@
-// Package doctor looks at a machine and at one process of it as they stand, and says of each
-// setting that matters to a service under load what it is, what it should be, why, and by which
-// command. It reads and never changes anything: the one thing that it does is to let the processor
-// encrypt for a second, and, when it is given a URL, to ask for that a few times. It must not know
-// of surveys, run directories or terminals.
+// Package doctor looks at a machine and at one of its processes. For each setting that matters to a
+// service under load, it says what the value is, what it should be, why, and which command sets it.
+// It reads and never changes anything. Its only loads are one second of encryption on one core,
+// and, if it is given a URL, a few requests to it. It must not know of surveys, run directories or
+// terminals.
 //
 // A check (see checks) is one entry of a table: its name, what it reads, and how that is judged.
-// Advice is only given where the facts say that the setting will be in the way: the number of
-// cores, what is in use, what the process is. That others set it otherwise is not a reason.
+// Advice is given only if the facts say that the setting will be in the way: the number of cores,
+// what is in use, what the process is. That others use another value is not a reason.
 package doctor
 
 import (

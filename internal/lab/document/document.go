@@ -1,6 +1,7 @@
-// Package document is what plimsoll's commands print with --json, and the JSON Schemas of it and of
-// the files in run directories. docs/json.md says how all of it is written. The room puts together
-// what other rooms have found; it must not compute anything but percentiles, and read nothing.
+// Package document defines what plimsoll's commands print with --json, and the JSON Schemas of
+// these documents and of the files in run directories. docs/json.md explains them. The package
+// combines the results of other packages. It must not compute anything but percentiles, and must
+// read nothing.
 package document
 
 import (

@@ -1,12 +1,12 @@
-// Package experiment varies one thing of a service, a flag, an environment variable, a line of its
-// configuration, a kernel setting, and says which differences in what is measured are real. It
-// restarts the service for every run, offers it a load, and takes the values in turn, round after
-// round in shuffled order, so that what drifts meanwhile meets all of them alike.
+// Package experiment varies one thing about a service (a flag, an environment variable, a line of
+// its configuration, a kernel setting), and says which differences in the measurements are real. It
+// restarts the service for every run and sends it a load. The values take turns, round after round
+// in shuffled order, so that anything that drifts meanwhile affects all of them alike.
 // docs/experiment.md explains the file and the statistics.
 //
-// What an experiment has measured is written to plain files while it goes on; what it means
-// (Analyse) is a pure function of them. The package must not know terminals or flags, and it starts
-// nothing that the file does not name.
+// The measurements are written to plain files while an experiment runs, and what they mean
+// (Analyse) is a pure function of these files. The package must not know terminals or flags, and it
+// starts nothing that the file does not name.
 package experiment
 
 import (

@@ -1,6 +1,7 @@
-// Package format says figures to people: durations, rates, shares, sizes, and commands as they have
-// to be typed. Every room that makes sentences uses it, so that the same figure reads the same in
-// the terminal, in a report and in a finding. It must know nothing of what the figures mean.
+// Package format formats figures for people: durations, rates, shares, sizes, and commands as they
+// have to be typed. Every package that writes sentences uses it, so that the same figure reads the
+// same in the terminal, in a report and in a finding. It must know nothing of what the figures
+// mean.
 package format
 
 import (

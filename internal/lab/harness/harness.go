@@ -1,7 +1,7 @@
-// Package harness runs a survey from its options to a run directory: it gives the generator the
-// descriptors and processors that it needs, finds the target's process, sets up probes, scrapes
-// and profiles, has the survey done, and records each step and the result. It must not print
-// anything, nor know what the command line looks like.
+// Package harness runs a survey from its options to a run directory. It gives the generator the
+// descriptors and processors that it needs, finds the target's process, sets up probes, scrapes and
+// profiles, runs the survey, and records each step and the result. It must not print anything, and
+// must not know what the command line looks like.
 package harness
 
 import (

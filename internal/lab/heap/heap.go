@@ -1,7 +1,7 @@
 // Package heap is a priority queue: what comes first is on top. It knows nothing of what it holds.
 //
-// container/heap would do but for its cost: it holds values as any, and allocates for each that is
-// pushed. The generator's loops and the simulations push one for every request.
+// container/heap would do, but it costs too much: it holds values as any, and allocates for each
+// value that is pushed. The generator's loops and the simulations push one for every request.
 package heap
 
 // Ordered values know which of two comes first.

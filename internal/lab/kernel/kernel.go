@@ -1,24 +1,25 @@
-// Package kernel reads, while a step runs, what the kernel counts of the target's processes when it
-// is asked to: software and hardware events by perf_event_open, stacks sampled by its clock, and the
-// scheduler's and TCP's tracepoints by eBPF. It must know nothing of loads and of what its figures
-// are used for.
+// Package kernel reads, while a step runs, what the kernel counts of the target's processes on
+// request: software and hardware events by perf_event_open, stacks sampled by its clock, and the
+// tracepoints of the scheduler and of TCP by eBPF. It must know nothing of loads and of what its
+// figures are used for.
 //
 // These are the deep probes: each is optional, needs rights that a user may not have, and costs the
-// target something. What cannot be had is said in a sentence that tells what to do, and the rest
-// goes on. Nothing on the machine is changed: no file system is mounted, no setting is written.
+// target something. If a probe is not available, one sentence says so and what to do, and the rest
+// continues. Nothing on the machine is changed: no file system is mounted, no setting is written.
 //
 // The eBPF programs are written in this package, instruction by instruction, so that nobody needs a
-// compiler for them. They hang on BTF-typed raw tracepoints, which need neither kprobes nor a
-// mounted tracefs, and take the places of the kernel's fields from the kernel's own type
-// information. That needs Linux 5.18 or later with CONFIG_DEBUG_INFO_BTF, as distributions have it.
+// compiler for them. They attach to BTF-typed raw tracepoints, which need neither kprobes nor a
+// mounted tracefs. They get the offsets of the kernel's fields from the kernel's own type
+// information. That needs Linux 5.18 or later with CONFIG_DEBUG_INFO_BTF, which distributions
+// enable.
 //
-// What they cost, by BenchmarkPingPong on a virtual machine: two threads on one processor that do
-// nothing but wake each other need 5.0 µs of processor time for a round trip, in which each waits
-// once. With the scheduler's programs that is 5.9 µs (1.18 times as much), also for processes that
-// are not the target; with the events 9.4 µs (1.9 times); with both 10.5 µs (2.1 times). So each
-// time that a thread waits costs 0.5 µs and 2.2 µs: at 10,000 context switches a second 0.5 % and
-// 2.2 % of a processor. The program at retransmits runs when there are some. A sample costs who
-// takes it some 0.15 ms, and opening some 60 ms.
+// This is what they cost, by BenchmarkPingPong on a virtual machine. Two threads on one processor
+// that do nothing but wake each other need 5.0 µs of processor time for a round trip, in which each
+// waits once. With the scheduler's programs that is 5.9 µs (1.18 times as much), also for processes
+// that are not the target. With the events it is 9.4 µs (1.9 times), with both 10.5 µs (2.1 times).
+// So each time that a thread waits costs 0.5 µs and 2.2 µs: at 10,000 context switches a second,
+// 0.5 % and 2.2 % of a processor. The program for retransmits runs only when there are some. A
+// sample costs its reader about 0.15 ms, and opening the probes about 60 ms.
 package kernel
 
 import "plimsoll/internal/lab/measure"

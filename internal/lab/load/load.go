@@ -1,16 +1,16 @@
-// Package load is the generator: it sends requests over many connections at the times a schedule
-// says, or as fast as they are answered, and measures what comes back. It is a loop per core on the
-// reactor; it sends prepared bytes, allocates nothing for a request, and knows how busy it was
-// itself. It must not know what its figures are used for: a survey, a replay and the command line
-// all use it alike.
+// Package load is the generator. It sends requests over many connections, at the times of a
+// schedule or as fast as they are answered, and measures what comes back. It runs a loop per core
+// on the reactor, sends prepared bytes, allocates nothing for a request, and measures how busy it
+// was itself. It must not know what its figures are used for: a survey, a replay and the command
+// line all use it alike.
 //
-// With a schedule the loop is open: a request is due when the schedule says, whatever became of the
-// ones before it, and its response time counts from then. One that finds no free connection waits
-// in a bounded backlog, and its time runs. Without a schedule the loop is closed, as wrk's: each
-// connection sends its next request when it has the answer to the last. Over HTTP/2 the same holds
-// of each of a connection's streams.
+// With a schedule, the loop is open: a request is due when the schedule says, whatever happened to
+// the ones before it, and its response time counts from then. A request that finds no free
+// connection waits in a bounded backlog, and its time runs. Without a schedule, the loop is closed,
+// as in wrk: each connection sends its next request when it has the answer to the last. Over HTTP/2
+// the same applies to each stream of a connection.
 //
-// Requests are written as those of HTTP/1.1, whatever is spoken: a script need not know.
+// Requests are written as in HTTP/1.1, whatever the protocol: a script need not know it.
 package load
 
 import (

@@ -1,7 +1,7 @@
-// Package measure is what the lab's rooms tell each other about a load: how a request ended,
+// Package measure holds what the lab's packages tell each other about a load: how a request ended,
 // durations counted in histograms, the windows of a step and its totals, and samples of what a
-// machine did meanwhile. It is values and arithmetic; it must know nothing of clocks, sockets,
-// files or of what the numbers are used for.
+// machine did meanwhile. It is values and arithmetic. It must know nothing of clocks, sockets or
+// files, or of what the numbers are used for.
 package measure
 
 import (

@@ -1,7 +1,7 @@
-// Package model says what the steps of a run mean for loads that were not tried: the demand each
-// request makes on each resource and the bound it sets, a queue or a universal scalability law
-// fitted to what was measured, and whether the physics of each step adds up. It works on measured
-// steps alone; it must not measure, know a clock or write files.
+// Package model says what the steps of a run mean for loads that were not tried: how much of each
+// resource a request uses and the limit that this sets, a queue or a universal scalability law
+// fitted to the measurements, and whether the physics of each step adds up. It uses measured steps
+// alone. It must not measure, know a clock or write files.
 package model
 
 import (

@@ -1,6 +1,6 @@
-// Package pace says when requests are to be sent. Schedules are pure: they know no clock and send
-// nothing, so that what was planned can be tested to the nanosecond, and what was done can be
-// compared with it. What a request is, this package must not know.
+// Package pace says when requests are due. Schedules are pure: they know no clock and send nothing,
+// so that a plan can be tested to the nanosecond, and what was sent can be compared with it. This
+// package must not know what a request is.
 package pace
 
 // Schedule is a series of due times. It has one user.

@@ -1,9 +1,9 @@
 // Package plan says what a load line means for production: how many instances carry a rate, what
 // happens when some of them are lost, what an autoscaler has to aim at, how many database
-// connections each instance may have, and how much memory so many connections take. It is
-// arithmetic on the run directory of a survey: it must not measure, and knows no clock, no network
-// and no terminal. Every figure says where it comes from, and what a run does not show is said to
-// be missing rather than guessed.
+// connections each instance may have, and how much memory a number of connections takes. It is
+// arithmetic on the run directory of a survey. It must not measure, and knows no clock, no network
+// and no terminal. Every figure says where it comes from. What a run does not show is reported as
+// missing and not guessed.
 package plan
 
 import (

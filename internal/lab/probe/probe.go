@@ -2,9 +2,9 @@
 // counters and gauges from /proc, cgroups and INET_DIAG. It must know nothing of loads and of what
 // its figures are used for.
 //
-// A kind of probe is a Source. The ones here cost little and need no rights beyond reading /proc;
-// deeper ones are added to the sampler's table by its maker. What cannot be read is said
-// once and left out of the samples; nothing is ever made up.
+// A kind of probe is a Source. The ones here cost little and need no rights beyond reading /proc.
+// The maker of a sampler adds deeper ones to its table. What cannot be read is reported once and
+// left out of the samples. Nothing is ever made up.
 package probe
 
 import (

@@ -1,5 +1,5 @@
-// Package profile reads pprof's profiles and says where in the code their weight is: by function,
-// by caller, by stack, at one moment or as the difference between two. It must know nothing of
+// Package profile reads pprof profiles and says where in the code their weight is: by function, by
+// caller and by stack, in one profile or in the difference between two. It must know nothing of
 // runs, rules or pages, and trusts no byte: profiles come from a service over the network.
 package profile
 

@@ -1,7 +1,7 @@
 // Package queue simulates a queue with several workers in virtual time: what a service with a known
-// capacity does to the requests it is offered. It is what the reference servers are built on, what
-// their true load line is computed from, and what the model predicts a line with. It must know no
-// sockets and no clocks.
+// capacity does to the requests that it gets. The reference servers are built on it, their true
+// load line is computed from it, and the model predicts a line with it. It must know no sockets and
+// no clocks.
 package queue
 
 import "math/rand/v2"

@@ -1,6 +1,7 @@
-// Package record is the run directory: raw results as plain files, written while an experiment goes
-// on, and read again by reports, comparisons and models, later and elsewhere. It must know nothing
-// of how results are made or shown. docs/run-directory.md describes the files for other programs.
+// Package record reads and writes run directories: raw results as plain files, written while an
+// experiment runs, and read later by reports, comparisons and models, also on other machines. It
+// must know nothing of how results are made or shown. docs/run-directory.md describes the files for
+// other programs.
 //
 //	run.json               the manifest: what was done, to what, with what, on what machine;
 //	                       what makes it a run directory

@@ -1,8 +1,8 @@
-// Package reference describes services of the kinds that real ones are: whose routes share workers,
-// that warm up, pause, scale, refuse, or slow down when they are busy. Each is written down once, in
-// virtual time; a server plays it over HTTP and a simulation without sockets, and its true load line
-// comes from a long simulation. What measures services is compared with that line. It must know no
-// sockets, no clocks, and nothing of what measures it.
+// Package reference describes services of the kinds that exist in practice: their routes share
+// workers, they warm up, pause, scale, refuse, or slow down when they are busy. Each is written
+// down once, in virtual time. A server plays it over HTTP, a simulation plays it without sockets,
+// and its true load line comes from a long simulation. Tools that measure services are compared
+// with that line. The package must know no sockets, no clocks, and nothing of what measures it.
 package reference
 
 import "math/rand/v2"

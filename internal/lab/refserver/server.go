@@ -1,8 +1,8 @@
-// Package refserver serves HTTP with a capacity that is known, because each answer's time is
-// computed by a queue in the moment the request arrives, and then kept to the microsecond: what
-// measures a service can be compared with it. One loop does it all, and whatever that loop is late
-// by is not added up, as completions are planned and not measured. It must not know what compares
-// itself with it.
+// Package refserver serves HTTP with a known capacity, so that tools that measure a service can be
+// compared with it. A queue computes the time of each answer when the request arrives, and the
+// server keeps that time to the microsecond. One loop does all the work. When it is late, the delay
+// does not add up, because completions are planned and not measured. The package must not know what
+// is compared with it.
 package refserver
 
 import (

@@ -1,9 +1,10 @@
 // Package remote runs generators on other machines: a fleet of them sends one load together. It
 // reaches them by the system's ssh, sends a copy of this program along, and speaks a small protocol
-// of frames with it. A load's loops are dealt out to the generators, so that they send the very
-// schedule that one generator with as many loops would; they start at one instant by compared clocks,
-// and what they counted is added up exactly. A generator that dies, is late or does not keep up makes
-// the load invalid. The package must not know what a load is for: a fleet takes the place of load.Run.
+// of frames with it. The loops of a load are divided among the generators, so that they send
+// exactly the schedule of one generator with as many loops. They start at one instant, with
+// compared clocks, and their counts are added up exactly. A generator that dies, is late or does
+// not keep up makes the load invalid. The package must not know what a load is for: a fleet takes
+// the place of load.Run.
 package remote
 
 import (

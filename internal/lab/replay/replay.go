@@ -2,11 +2,11 @@
 // the log while the run goes on, in bounded memory, and gives the generator what it needs: a
 // schedule and a script. It must not know how requests are sent, nor what the figures are used for.
 //
-// The way of a line: a source (lines of a log_format, JSON lines, a HAR document) makes a record of
-// it; render makes a request of the record, which the project's own HTTP/1.1 parser must accept;
-// order puts lines that stand a little late back in their place and spreads those that the log's
-// clock cannot distinguish; a feed carries batches of them to each loop. What cannot be read is
-// counted and shown, and never guessed.
+// A line takes these steps. A source (lines of a log_format, JSON lines, a HAR document) makes a
+// record of it. render turns the record into a request, which the project's own HTTP/1.1 parser
+// must accept. order puts lines that are a little late back in their place, and spreads those that
+// the log's clock cannot distinguish. A feed carries batches of them to each loop. What cannot be
+// read is counted and shown, and never guessed.
 package replay
 
 import (

@@ -1,8 +1,8 @@
 // Package report turns a run into one HTML file that needs nothing else: no server, no other file,
 // no network. Its text and tables are made here and can be read without the front end, which adds
-// the charts; package web holds that. A report is a pure function of a run as it was read: this
-// room must not measure, judge, or know a clock, and it trusts no text of a run, which may be a
-// hostile target's.
+// the charts and is in package web. A report is a pure function of a run as it was read. This
+// package must not measure, judge, or know a clock. It trusts no text of a run, which may come from
+// a hostile target.
 package report
 
 import (

@@ -1,6 +1,6 @@
-// Package runner does the steps of an experiment for real: it runs the generator against the
+// Package runner performs the steps of an experiment for real: it runs the generator against the
 // target, has the probes sampled meanwhile, and waits between steps until the target is at rest
-// again. It must not know what the steps are for: their planner sees a Bench.
+// again. It must not know what the steps are for: the code that plans them sees it as a Bench.
 package runner
 
 import (

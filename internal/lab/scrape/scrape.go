@@ -1,11 +1,11 @@
-// Package scrape reads what a service exports: pages of Prometheus metrics, expvar's page, and the
-// profiles of net/http/pprof. It gives series by the names that the page has, and under names of
-// its own what the diagnosis knows how to read: Go's runtime and database/sql's pools. It must know
+// Package scrape reads what a service exports: pages of Prometheus metrics, the expvar page, and
+// the profiles of net/http/pprof. It returns series under the names of the page, and under names of
+// its own what the diagnosis can read: Go's runtime and the pools of database/sql. It must know
 // nothing of loads, of /proc, or of what the figures are used for.
 //
-// Whatever answers at a URL is hostile: it may be endless, slow, or something else. Everything is
-// bounded, and what cannot be read is said once, in words that do not change from one reading to
-// the next.
+// Whatever answers at a URL is treated as hostile: it may be endless, slow, or something else.
+// Everything is bounded, and what cannot be read is reported once, in words that do not change from
+// one reading to the next.
 package scrape
 
 import (

@@ -1,6 +1,6 @@
 // Package slo reads service level objectives such as "p99<50ms,errors<0.1%" and says which requests
-// break them. It must know nothing of statistics: whether a share is too large with any certainty
-// is decided elsewhere.
+// break them. It must know nothing of statistics: other code decides whether a share is
+// significantly too large.
 package slo
 
 import (

@@ -1,7 +1,7 @@
-// Package stacks reads what the profilers of other languages write (folded stacks, the text of perf
-// script, speedscope, V8's .cpuprofile, the JSON of the JDK's jfr tool, pprof) and makes profiles
-// in pprof's format of it, which the rest of the lab reads. It must know nothing of runs, processes
-// and networks, and trusts no byte: files come from anywhere.
+// Package stacks reads the output of profilers of other languages (folded stacks, the text of perf
+// script, speedscope, V8's .cpuprofile, the JSON of the JDK's jfr tool, pprof) and converts it to
+// profiles in pprof's format, which the rest of the lab reads. It must know nothing of runs,
+// processes and networks, and trusts no byte: files come from anywhere.
 package stacks
 
 import (

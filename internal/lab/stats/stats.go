@@ -1,7 +1,7 @@
-// Package stats says how sure one may be of figures that were measured one after the other, and
-// therefore depend on each other: intervals by block bootstrap, shares of rare events, a test of
-// ranks, trends. It is arithmetic on numbers; it must know nothing of requests, steps or where the
-// numbers come from.
+// Package stats says how certain figures are that were measured one after the other, and therefore
+// depend on each other: intervals by block bootstrap, shares of rare events, a rank test, trends.
+// It is arithmetic on numbers. It must know nothing of requests, steps or where the numbers come
+// from.
 package stats
 
 import (

@@ -1,7 +1,7 @@
-// Package survey finds the load line of a service: the highest rate that still meets its SLO, as an
-// interval with a confidence. It decides what to try next and what a step has shown; how a step is
-// done is a Bench's business, so that whole surveys run in virtual time against simulated queues in
-// tests. It must not know sockets, clocks, files or terminals.
+// Package survey finds the load line of a service: the highest rate that still meets its SLO, as a
+// confidence interval. It decides what to try next and what a step has shown. A Bench performs the
+// steps, so that in tests whole surveys run in virtual time against simulated queues. The package
+// must not know sockets, clocks, files or terminals.
 package survey
 
 import (

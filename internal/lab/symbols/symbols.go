@@ -1,8 +1,8 @@
 // Package symbols names the code at addresses of running processes and of the kernel: functions,
-// files and lines, from ELF files (symbol tables, Go's pclntab, DWARF), from the maps that runtimes
-// write of what they compile (/tmp/perf-PID.map), and from /proc/kallsyms. It must know nothing of
-// how addresses were found and what they are counted for. The files are the target's and not
-// trusted: what is over a bound is not read, and then less is known.
+// files and lines. It takes them from ELF files (symbol tables, Go's pclntab, DWARF), from the maps
+// that runtimes write of what they compile (/tmp/perf-PID.map), and from /proc/kallsyms. It must
+// know nothing of how addresses were found and what they are counted for. The files are the
+// target's and not trusted: files that exceed a limit are not read, and then less is known.
 package symbols
 
 import (

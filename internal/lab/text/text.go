@@ -1,5 +1,5 @@
-// Package text says the lab's results to people in a terminal: durations, rates, tables and
-// summaries. It is pure: values go in and text comes out, without colours and whatever the
+// Package text formats the lab's results for people at a terminal: durations, rates, tables and
+// summaries. It is pure: values go in and text comes out, without colours and independent of the
 // terminal's width. It must know nothing of files, clocks or flags, nor of how anything was
 // measured.
 package text

@@ -1,7 +1,7 @@
 // Package wrkcheck compares the generator's closed loop with wrk, or over HTTP/2 with h2load: both
-// load the same target in turn, and the figures that both print have to agree. It knows wrk's and
-// h2load's habits, so that nobody else has to: what they print, and what wrk does to its figures
-// before. It must not know flags or terminals.
+// load the same target in turn, and the figures that both print have to agree. It knows the details
+// of wrk and h2load, so that no other package has to: what they print, and what wrk does to its
+// figures before it prints them. It must not know flags or terminals.
 package wrkcheck
 
 import (

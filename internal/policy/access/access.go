@@ -1,11 +1,11 @@
-// Package access lets client addresses in or keeps them out by lists of prefixes. It is the first
-// policy of a chain: it asks for the client's address, which forwarded.ResolveClient has found, and
-// who is kept out costs nothing more.
+// Package access allows or denies client addresses by lists of prefixes. It is the first policy of
+// a chain. It uses the client's address, which forwarded.ResolveClient has found, and a client that
+// is denied costs nothing more.
 //
-// The most specific prefix that holds the address decides, so that "allow 10.0.0.0/8, deny
-// 10.1.0.0/16, allow 10.1.2.3" says what it seems to. An address that no prefix holds is let in
-// exactly when nothing is allowed explicitly. A client without an address, on a Unix socket, is one
-// that no prefix holds. IPv4-mapped IPv6 addresses count as IPv4.
+// The most specific prefix that contains the address decides, so that "allow 10.0.0.0/8, deny
+// 10.1.0.0/16, allow 10.1.2.3" means what it seems to mean. An address that no prefix contains is
+// allowed exactly when the allow list is empty. This also applies to a client without an address,
+// on a Unix socket. IPv4-mapped IPv6 addresses count as IPv4.
 //
 // It must not know where the address came from.
 package access

@@ -1,6 +1,6 @@
-// Package cache answers requests from stored responses. What may be stored and served is decided by
-// cache/rules (RFC 9111); what is stored is held by cache/store, for all loops and routes. This room
-// carries exchanges through both:
+// Package cache answers requests from stored responses. Package cache/rules decides what may be
+// stored and served (RFC 9111), and package cache/store holds what is stored, for all loops and
+// routes. This package carries exchanges through both:
 //
 //	cache.go    a request comes: what is stored for it, and what is to be done
 //	serve.go    a stored response answers
@@ -13,13 +13,13 @@
 //	outdate.go  what unsafe methods and HEAD outdate; what a response that passed says of the cache
 //	metrics.go  counters
 //
-// A miss begins a fetch (exchange.Fetch), an exchange without a client, and the request waits for it
-// like all others for the same key. So there is one fetch for a key, however many wait, and it is
-// nobody's: it goes on when the client goes whose request began it, and is as fast as its fastest
-// reader.
+// A miss begins a fetch (exchange.Fetch), an exchange without a client, and the request waits for
+// it like all others for the same key. So there is one fetch for a key, however many requests wait,
+// and it belongs to none of them: it continues when the client goes whose request began it, and is
+// as fast as its fastest reader.
 //
 // A response that may not be stored goes to the client for which it was fetched, and those that
-// waited go on their own; requests for its key then pass for some seconds without waiting for anybody.
+// waited go on their own. For some seconds, requests for its key then do not wait for each other.
 //
 // The policy must not know sockets or protocols, and nothing of how responses are stored.
 package cache

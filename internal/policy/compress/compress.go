@@ -1,12 +1,12 @@
 // Package compress encodes the content of responses with zstd, brotli or gzip, for clients that
-// take it (RFC 9110, section 12.5.3), and makes the heads say so.
+// accept it (RFC 9110, section 12.5.3), and changes the heads accordingly.
 //
-// A response is encoded as it passes, piece by piece: nothing waits for its end, and what the
-// service has sent and stopped at can be decoded at once, so streams of events stay alive. An
-// encoder takes half a megabyte to one and a half. So encoders are used again, belong to their loop,
-// and have a bound together (Encoders); who finds none gets the content as it is.
+// A response is encoded as it passes, piece by piece. Nothing waits for its end, and whenever the
+// service pauses, everything that it has sent so far can be decoded, so event streams keep working.
+// An encoder takes 0.5 to 1.5 MB. So encoders are reused, belong to their loop, and have a common
+// limit (Encoders). If none is free, the content is sent as it is.
 //
-// Encoding costs ten times what passing a response on does. When the loop falls behind, the policy
+// Encoding costs ten times as much as passing a response on. When the loop falls behind, the policy
 // encodes with less effort, and then not at all (effort.go).
 //
 // It must not know how content travels: it sets an exchange.Encoder, and the data plane calls that.

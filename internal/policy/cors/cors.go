@@ -2,10 +2,10 @@
 // itself, with 204, before anything counts them as requests, and sets the headers of all other
 // responses, refusals of later policies included.
 //
-// Only the listed origins are ever named in an answer. What a service behind the gateway says by
-// itself in Access-Control-* is replaced. "Vary: Origin" is on every response, also to requests
-// without an Origin, because a cache must not give one origin what was said to another. The origin
-// "null", which sandboxed pages and local files share, is never allowed, not by "*" either.
+// Only the listed origins are ever named in an answer. Access-Control-* fields of a service behind
+// the gateway are replaced. "Vary: Origin" is on every response, even to requests without an
+// Origin, because a cache must not give one origin an answer that was meant for another. The origin
+// "null", which sandboxed pages and local files share, is never allowed, not even by "*".
 //
 // It is not protection of the service: a client that is not a browser may send what it likes.
 package cors

@@ -1,5 +1,5 @@
-// Package earlyhints is the policy that tells browsers what a page will need before its service is
-// asked: it remembers the Link fields of pages, and gives them to the next client as a 103 (RFC 8297).
+// Package earlyhints tells browsers what a page will need before its service is asked: it remembers
+// the Link fields of pages, and gives them to the next client in a 103 (RFC 8297).
 package earlyhints
 
 import (

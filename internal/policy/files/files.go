@@ -1,16 +1,16 @@
-// Package files serves the files of a directory. It is an action, the last in its route's chain, so
-// that access lists, limits and CORS hold for it too.
+// Package files serves the files of a directory. It is an action, the last step in its route's
+// chain, so that access lists, limits and CORS apply to it too.
 //
-// A request is answered on its loop where that needs nothing of the disk: what is known of a path (an
-// entry) stands in a bounded cache that all loops read without a lock, small files with their
-// content. Everything that may wait for a disk (looking for a file, opening it, a directory, content
-// that is not in memory) is done on a bounded number of goroutines, while the exchange is held or its
-// source has no content. What is known is looked at again after a time, and earlier when the kernel
-// tells of a change.
+// A request is answered on its loop if that needs nothing from the disk. What is known of a path
+// (an entry) is in a bounded cache that all loops read without a lock. For small files that
+// includes their content. Everything that may wait for a disk (looking for a file, opening it, a
+// directory, content that is not in memory) is done on a bounded number of goroutines, while the
+// exchange is held or its source has no content. Entries are checked again after a time, or earlier
+// if the kernel reports a change.
 //
-// No request reaches beyond the root: the kernel resolves paths beneath it, in one step with opening
-// (see root). A file that changes while it is sent never yields a body that lies about its length: a
-// short one cuts the response off.
+// No request reaches beyond the root: the kernel resolves each path below it and opens the file in
+// one step (see root). A file that changes while it is sent never yields a body with the wrong
+// length: if the file has become too short, the response is cut off.
 //
 // It must not know sockets or protocol versions: it gives an exchange.FileSource.
 package files

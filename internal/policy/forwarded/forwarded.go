@@ -1,16 +1,17 @@
-// Package forwarded tells upstreams for whom a request is made, and believes what other proxies
-// said about that only when they are listed. It has three parts. ResolveClient finds the client's
-// address and DropClaims removes what only a trusted peer may say; both run for every exchange
-// before its route is looked up. Policy writes the header fields; it is in the chain of every route
-// that proxies, after rewrite and before the route's own header changes, and is therefore written
-// to cost next to nothing.
+// Package forwarded tells upstreams for whom a request is made, and believes what other proxies say
+// about that only if they are listed. It has three parts. ResolveClient finds the client's address,
+// and DropClaims removes what only a trusted peer may say. Both run for every exchange before its
+// route is looked up. Policy writes the header fields. It is in the chain of every route that
+// proxies, after rewrite and before the route's own header changes, and is therefore made to cost
+// very little.
 //
-// From any other than a trusted peer, X-Forwarded-*, X-Real-Ip, Forwarded and X-Request-Id are
-// removed, in every case and with '_' for '-', known to the gateway or not. Then X-Forwarded-For is
-// the peer, X-Forwarded-Proto how it came ("http" or "https") and X-Forwarded-Host the Host it
-// asked for. From a trusted peer they all stay, X-Forwarded-For and Forwarded get the peer
-// appended, and only what is missing of the others is added. Forwarded (RFC 7239) is written only
-// when asked for, because services that read both fields can be told two stories.
+// X-Forwarded-*, X-Real-Ip, Forwarded and X-Request-Id are removed from requests of peers that are
+// not trusted, in any case and with '_' for '-', whether the gateway knows the field or not. Then
+// X-Forwarded-For is set to the peer, X-Forwarded-Proto to the client's scheme ("http" or "https")
+// and X-Forwarded-Host to the Host that it asked for. From a trusted peer they all stay. The peer
+// is appended to X-Forwarded-For and Forwarded, and of the others only missing ones are added.
+// Forwarded (RFC 7239) is written only if the options ask for it, because services that read both
+// fields could get contradictory information.
 //
 // It must not know which routes there are, nor whether an upstream will be reached.
 package forwarded

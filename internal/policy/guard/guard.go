@@ -1,7 +1,7 @@
-// Package guard refuses requests for keys that do not exist, before they cost anybody anything: a
-// flood of made-up product numbers misses every cache. What exists is in a list, a file, a URL or a
-// set in Redis, of which a Bloom filter is kept: a key that is in the list always passes, one that
-// is not is refused but for the share of false positives that was asked for.
+// Package guard refuses requests for keys that do not exist, before they cost anything: a flood of
+// made-up product numbers misses every cache. The keys that exist are in a list (a file, a URL or a
+// set in Redis), which the guard keeps as a Bloom filter. A key that is in the list always passes.
+// One that is not is refused, except for the configured share of false positives.
 //
 //	guard.go   a request comes
 //	filter.go  the filter, with what was added and removed since it was made

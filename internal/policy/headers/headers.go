@@ -1,13 +1,13 @@
 // Package headers changes the header fields that a route's configuration names: it removes, then
 // sets, then adds. On requests it is the last policy before the action, on responses the last of
-// all, so that a route's own words win over what other policies wrote.
+// all, so that a route's own settings win over what other policies wrote.
 //
-// Names that are removed or set also go from trailers and interim responses, where nothing is set
-// or added.
+// Fields that are removed or set are also removed from trailers and interim responses, where
+// nothing is set or added.
 //
-// Values are templates. What variables bring into them cannot end a field: control characters
-// become spaces. Fields that say where a message ends, or that belong to one connection, are the
-// data plane's and are refused here.
+// Values are templates. The value of a variable cannot end a field: control characters become
+// spaces. Fields that say where a message ends, or that belong to one connection, belong to the
+// data plane and are refused here.
 //
 // It must not know which fields mean something to other policies.
 package headers

@@ -1,17 +1,18 @@
-// Package inflight bounds how many requests of a route are under way at once: in all, and of each
-// value of a key. One over the route's bound gets 503, one over its value's 429, at once and with
-// Retry-After: nothing waits here, since what may wait does so for a target, by class.
+// Package inflight limits how many requests of a route are in flight at once: in total, and for
+// each value of a key. A request over the route's limit gets 503, and a request over its value's
+// limit gets 429, both at once and with Retry-After. Nothing waits here, because requests that may
+// wait do so for a target, by class.
 //
-// A request is under way from its place in the chain until its exchange ends, no matter how:
+// A request is in flight from its place in the chain until its exchange ends, in whatever way:
 // while later policies hold it, while it waits for a connection, through all its retries, and as a
-// tunnel or a stream of events, for as long as that lasts. It stands behind the rate limits, so a
-// request that they refuse or delay takes no place meanwhile.
+// tunnel or an event stream for as long as that lasts. The policy stands behind the rate limits, so
+// a request that they refuse or delay takes no place meanwhile.
 //
-// Both bounds are exact over all loops, and no lock is taken: the route's count is one word, and
-// that of a value a part of one (table.go), changed by compare-and-swap. A request that one bound
-// lets pass and the other refuses has the first one's place for some nanoseconds. What was counted
-// is noted in the exchange (Exchange.InFlight), because later policies may change the field that the
-// key is in.
+// Both limits are exact over all loops, and no lock is taken: the route's count is one word, and
+// that of a value a part of one (table.go), changed by compare-and-swap. A request that one limit
+// lets pass and the other refuses takes a place of the first for some nanoseconds. The counts that
+// a request holds are noted in the exchange (Exchange.InFlight), because later policies may change
+// the field with the key.
 //
 // It must not know what targets can carry: that is the concurrency limit of an upstream.
 package inflight

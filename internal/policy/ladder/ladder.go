@@ -1,21 +1,21 @@
-// Package ladder gives clients something less than the live answer where that cannot be had. The
-// ladder has these steps: the live answer, a fresh one from the cache, a stale one, a static one, and
-// the refusal. The two from the cache are taken where it is (exchange.StandIn, policy/cache); the
-// static answer is given here, and answers of all steps are marked and counted here. Which classes
-// may have which step, the configuration decides: by a request's own class, which may be another than
-// its route's.
+// Package ladder gives clients something less than the live answer if there is none. The ladder has
+// these steps: the live answer, a fresh one from the cache, a stale one, a static one, and the
+// refusal. The cache provides the two answers that it has stored (exchange.StandIn, policy/cache).
+// The static answer is given here, and answers of all steps are marked and counted here. The
+// configuration decides which classes may have which step. What counts is the request's own class,
+// which may differ from its route's.
 //
-// It acts when the gateway answers in the upstream's stead because the upstream failed or because
+// It acts when the gateway answers instead of the upstream, because the upstream failed or because
 // the request was shed to protect something (Exchange.MayDegrade), and nothing of a response was
-// sent. Refusals that are the client's own doing stay what they are, and so does what the upstream
-// itself answered, errors too.
+// sent. Refusals that the client caused are not replaced. Neither is what the upstream itself
+// answered, errors included.
 //
-// Only GET and HEAD get it: an answer to anything else would say that something was done that was
-// not. The answer is marked with X-Degraded, and no cache may keep a static one unless the
-// configuration says so. The exchange of a static answer keeps its reason, so that logs and counters
-// still say what went wrong.
+// Only GET and HEAD requests get it: any other answer to another method would claim that something
+// was done that was not. The answer is marked with X-Degraded, and no cache may keep a static one
+// unless the configuration says so. The exchange of a static answer keeps its reason, so that logs
+// and counters still say what went wrong.
 //
-// It replaces the answer whole, so it must stand in front of every policy that adds fields to
+// It replaces the whole answer, so it must stand in front of every policy that adds fields to
 // responses. It must not know why upstreams fail, nor what is stored.
 package ladder
 

@@ -1,10 +1,10 @@
-// Package limit bounds how many requests of a client, a tenant or all together a route takes in a
-// time. A request over a limit gets 429 with Retry-After, or waits for its turn. It runs after
-// access, request_id, trace and cors: a refusal has its id and its CORS fields, and a preflight,
-// which no service sees, is not counted.
+// Package limit bounds how many requests a route accepts in a given time: from one client, from one
+// tenant, or from all together. A request over a limit gets 429 with Retry-After, or waits for its
+// turn. The policy runs after access, request_id, trace and cors. So a refusal has an id and CORS
+// fields, and a preflight, which no service sees, is not counted.
 //
-// Every decision is exact over all loops, without a lock: the state of a value is one word, and to
-// pass is to change it by a compare-and-swap. The package's parts, from the inside out:
+// Every decision is exact over all loops, without a lock: the state of a value is one word, and a
+// request passes by changing it with a compare-and-swap. The package's parts, from the inside out:
 //
 //   - word.go, params.go, step.go, ring.go: the algorithms, pure functions of a word and a time;
 //   - table.go, reserve.go: which word belongs to a value, in bounded memory;
@@ -14,10 +14,10 @@
 //   - sharing.go, lease.go, decision.go: limits that several instances share, through Redis, which
 //     the package shared asks.
 //
-// A client over its limit is the client's fault, as far as statistics go: its refusals are not a sign
-// of an overload, and no reason to look at the service.
+// A client over its limit counts as the client's fault: its refusals are not a sign of an overload,
+// and no reason to look at the service.
 //
-// A route without shared limits meets nothing of the last part.
+// A route without shared limits uses nothing of the last part.
 package limit
 
 import (

@@ -1,9 +1,9 @@
 // Package maxbody refuses request bodies that are longer than a route takes. It runs before an
 // upstream is chosen.
 //
-// A body whose length is announced is refused at once, before the client was told to send it.
-// Others are streamed, and their length shows only on the way: for them the policy leaves the bound
-// in x.MaxBody, and the data plane counts.
+// A body whose length is announced is refused at once, before the client is told to send it. Other
+// bodies are streamed, and their length shows only while they arrive. For them the policy leaves
+// the limit in x.MaxBody, and the data plane counts.
 //
 // It must not know how bodies travel.
 package maxbody

@@ -1,9 +1,10 @@
-// Package mirror chooses the requests of which a second upstream gets a copy, whose answers are
-// thrown away. It runs after split and before rewrite. It only sets x.Mirror and x.MirrorBody: the
-// data plane makes and forgets the copies.
+// Package mirror chooses the requests of which a second upstream gets a copy. The answers to copies
+// are discarded. It runs after split and before rewrite. It only sets x.Mirror and x.MirrorBody:
+// the data plane makes and forgets the copies.
 //
-// Whether a body is too long to be copied the data plane finds, and counts: of some it shows only
-// on the way. Requests that ask for another protocol are not copied: there is no half of a tunnel.
+// The data plane finds out whether a body is too long to be copied, and counts such requests: the
+// length of some shows only while they arrive. Requests that ask for another protocol are not
+// copied, because half a tunnel is useless.
 //
 // It must not know what becomes of a copy.
 package mirror

@@ -1,10 +1,10 @@
 // Package redirect sends the client elsewhere. It is an action, the last in its route's chain, so
 // that access lists, request ids and CORS hold for it too.
 //
-// A client's path or query may choose where on a site it is sent, never to which one: the
-// location's host is written out, or it is ${host}; a location on the same site begins with exactly
-// one "/"; and bytes that no URI holds are encoded, so that the field cannot be ended (open
-// redirect, response splitting).
+// A client's path or query may choose where on a site the client is sent, but never to which site.
+// The host of the location is written out or is ${host}. A location on the same site begins with
+// exactly one "/". Bytes that are not allowed in a URI are encoded, so that they cannot end the
+// field (open redirect, response splitting).
 //
 // It must not know what else is at the location.
 package redirect

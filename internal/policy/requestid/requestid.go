@@ -2,10 +2,9 @@
 // see. It runs early, before any policy that might use ${request_id}, and again in the response
 // phase, so that refusals carry the name as well.
 //
-// A trusted peer's X-Request-Id is kept when it is sane: exactly one field of 1 to 128 visible
-// ASCII characters. Anything else is replaced by 128 random bits in hexadecimal. From other clients
-// it is never kept: they could make the names of different exchanges equal, or write into a
-// reader's log.
+// A trusted peer's X-Request-Id is kept if it is valid: exactly one field of 1 to 128 visible ASCII
+// characters. Anything else is replaced by 128 random bits in hexadecimal. The id of other clients
+// is never kept: they could give different exchanges the same id, or write into somebody's log.
 //
 // It must not know who reads the name.
 package requestid

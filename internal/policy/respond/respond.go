@@ -1,9 +1,9 @@
-// Package respond answers by itself: a status, fields and a body that the configuration gives. It
-// is an action, the last in its route's chain, so that access lists, request ids and CORS hold for
+// Package respond answers by itself: a status, fields and a body from the configuration. It is an
+// action, the last step in its route's chain, so that access lists, request ids and CORS apply to
 // it too.
 //
-// It must not know files: what came from one is a body like any other. That a HEAD or a 304 carries
-// no body is the data plane's to see to.
+// It must not know files: content that came from one is a body like any other. The data plane makes
+// sure that a HEAD or a 304 carries no body.
 package respond
 
 import "plimsoll/internal/exchange"

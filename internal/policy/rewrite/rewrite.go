@@ -1,12 +1,12 @@
-// Package rewrite changes the path that is forwarded: it strips a prefix, or puts another path in
-// its place. It runs after the choice of the upstream and before the header fields, and sets
-// x.Forward only: conditions, keys, variables and logs go on seeing the path that the client asked
-// for. The query is forwarded as it came.
+// Package rewrite changes the path that is forwarded: it strips a prefix, or replaces the path. It
+// runs after the upstream is chosen and before the header fields, and sets only x.Forward:
+// conditions, keys, variables and logs still see the path that the client asked for. The query is
+// forwarded unchanged.
 //
 // The result is a canonical path like the one that was matched, because an upstream that reads it
-// differently could be led out of what the route allows: it begins with one "/", has no empty
-// segments but the last and no "." and ".." in any spelling, and no "?". Where values would make it
-// otherwise the request gets 400.
+// differently could serve what the route does not allow. It begins with one "/", has no empty
+// segments except the last, no "." and ".." in any spelling, and no "?". If values would make it
+// otherwise, the request gets 400.
 //
 // It must not know how routes are matched.
 package rewrite

@@ -1,12 +1,12 @@
-// Package split divides a route's requests over several upstreams by weight: most to the version
-// that is known, a few to the one that is tried. It runs after everything that may still answer by
+// Package split divides a route's requests among several upstreams by weight: for example most to
+// the current version and a few to the new one. It runs after everything that may still answer by
 // itself, and before mirror.
 //
-// Each request is drawn independently, or a client stays where it is by a hash of its address, a
-// header or a cookie. Shares lie on a line in the order of the upstreams' indices, and a key always
-// falls on the same point of it: so of two upstreams, raising the second one's weight moves clients
-// only to it, and everybody who was there stays. A request without the header or cookie is drawn,
-// since a fixed place for all of them would bend the weights.
+// Each request is assigned independently, or a client stays on its upstream by a hash of its
+// address, a header or a cookie. The shares lie on a line, in the order of the upstreams' indices,
+// and a key always falls on the same point of that line. So with two upstreams, raising the weight
+// of the second moves clients only to it, and all its clients stay. A request without the header or
+// cookie is assigned at random, since a fixed place for all of them would distort the weights.
 //
 // It must not know what an upstream is beyond its index.
 package split

@@ -1,10 +1,10 @@
-// Package trace passes a W3C trace context on, or begins one, so that everything behind the gateway
-// can be seen to belong together. It runs early, beside requestid.
+// Package trace forwards a W3C trace context, or begins one, so that everything behind the gateway
+// can be seen to belong together. It runs early, next to requestid.
 //
-// The gateway makes no spans of its own, so a valid traceparent goes on unchanged: a span id that
-// nobody records would cut the trace in two. Where there is none, or one that is malformed or
-// doubled, a new one is begun, not sampled, and tracestate goes, because it speaks of a trace that
-// is not known (W3C Trace Context, sections 3.2 and 4.3).
+// The gateway creates no spans of its own, so a valid traceparent is forwarded unchanged: a span id
+// that nobody records would cut the trace in two. If there is none, or if it is malformed or
+// repeated, a new one is begun, not sampled, and tracestate is removed, because it belongs to a
+// trace that is not known (W3C Trace Context, sections 3.2 and 4.3).
 //
 // It must not know of exporters or of the gateway's own telemetry.
 package trace

@@ -1,6 +1,7 @@
-// Package tunnels bounds how many WebSockets of a route are open at once. One more is refused with 503,
-// before its upstream hears of it. A WebSocket counts from its place in the chain, when it is asked
-// for, until its exchange is over; one that the upstream refuses counts for as long as that takes.
+// Package tunnels limits how many WebSockets of a route are open at once. One more is refused with
+// 503, before its upstream sees the request. A WebSocket counts from its place in the chain, when
+// it is requested, until its exchange is over. One that the upstream refuses counts until then,
+// too.
 //
 // The bound is exact over all loops: the count is one word, changed by compare-and-swap.
 package tunnels
