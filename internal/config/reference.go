@@ -15,7 +15,7 @@ A configuration is one YAML file, and it is strict: an unknown key, a wrong type
 range is an error that names file, line and column. ` + "`plimsoll check FILE`" + ` shows all errors at
 once, ` + "`plimsoll config schema`" + ` prints a JSON Schema for editors, and ` +
 	"`plimsoll config defaults`" + ` a
-file with every key.
+file with every key that has a default.
 
 - A **duration** is a number with a unit (ms, s, m, h): ` + "`250ms`, `1.5s`, `1h30m`" + `. A bare number is
   an error.
@@ -30,10 +30,10 @@ file with every key.
 	`. Within [...] and {...}, put such a value in
   quotes. The admin API shows ` + "`${NAME}`" + `, not the value: keep secrets in the environment.
 - Anchors, aliases and ` + "`<<`" + ` work as in YAML 1.1, within bounds. Tags do not.
-- The file may have 16MB, and 200,000 routes.
+- The file may have up to 16MB and 200,000 routes.
 
-The values of ` + "`request_headers` and `response_headers`, `redirect.to` and `rewrite`" + ` may use
-variables of the exchange, which are lower case:
+The values of ` + "`request_headers`, `response_headers`, `redirect.to` and `rewrite`" + `, and the
+headers and body of a ` + "`fallback`" + `, may use variables of the exchange, which are lower case:
 `
 
 // Reference is docs/config.md: every key with its type, default, limits and comment, in Markdown.
