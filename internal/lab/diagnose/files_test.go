@@ -15,6 +15,14 @@ func TestFilesThatAreReadForEachRequestAreSeenWithoutAProfile(t *testing.T) {
 	if f == nil || !f.says(`"/srv/partials"`) || !f.says("160 read calls") || f.Rank != Cost {
 		t.Fatalf("found %+v", f)
 	}
+	// One file is named, several are not.
+	for file, named := range map[string]bool{"9": true, "8": true, "5": false} {
+		f = diagnosed(t, append(reads, "over target.files.opened./srv/partials/head = "+file)...).
+			found("files-reopened")
+		if is := f.says(`"/srv/partials/head" is opened again and again`); is != named {
+			t.Errorf("of 9 files %s are the same: %s", file, f.Claim)
+		}
+	}
 	for name, change := range map[string][2]string{
 		"few reads":                  {"target.reads += 160000", "target.reads += 9000"},
 		"large ones":                 {"read_bytes += 6400000", "read_bytes += 6400000000"},

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -51,6 +52,8 @@ const (
 	// fewOpened is how many files have to be seen that were opened since the last look: a log or a
 	// database's file stays open.
 	fewOpened = 3
+	// mostlyOne is the share of what is opened in a folder from which on its one file is named.
+	mostlyOne = .8
 )
 
 // readsFiles is the finding that files are read for each request, by what the process asks of the
@@ -61,41 +64,50 @@ func (e *Evidence) readsFiles() *Finding {
 		max(e.AtLine.PerSecond(measure.TargetReads), 1e-9)
 	kernel := e.AtLine.PerSecond(measure.TargetCPUSystem) /
 		max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9)
-	folder, seen := e.opensIn()
+	opened, seen := e.opens()
 	if calls < manyReads || each > smallRead || kernel < mostlyKernel || seen < fewOpened {
 		return nil
 	}
 	return &Finding{
 		Claim: fmt.Sprintf("Files are looked up, opened and read for each request: %s read calls, "+
-			"of %s each; files in %q come and go", number(calls), size(each), folder),
+			"of %s each; %s", number(calls), size(each), opened),
 		Rank:       Cost,
 		Confidence: .8,
 		Evidence: []Fact{
 			{What: "read calls for each request, at the line", Value: number(calls)},
 			{What: "bytes that each gives", Value: size(each)},
 			{What: "the kernel's share of the processor time", Value: percent(kernel)},
-			{What: fmt.Sprintf("files in %q that were seen to be opened", folder), Value: number(seen)},
+			{What: "times that files there were seen to have been opened", Value: number(seen)},
 		},
 		saves: &cure{saves: min(readingCosts*kernel, .9)},
 	}
 }
 
-// opensIn is the folder in which most files were seen to be opened, and how many.
-func (e *Evidence) opensIn() (folder string, files float64) {
+// opens is which files were seen to be opened most often, in words, and how often: those of one
+// folder or, where it is mostly one of them, that file.
+func (e *Evidence) opens() (what string, times float64) {
 	most := map[string]float64{}
 	for i := range e.Run.Steps {
 		for name, n := range (&Moment{Step: &e.Run.Steps[i]}).last() {
-			if of, is := strings.CutPrefix(name, measure.TargetOpened); is {
-				most[of] = max(most[of], n)
+			if path, is := strings.CutPrefix(name, measure.TargetOpened); is {
+				most[path] = max(most[path], n)
 			}
 		}
 	}
-	for _, of := range slices.Sorted(maps.Keys(most)) {
-		if most[of] > files {
-			folder, files = of, most[of]
+	folder, file := "", ""
+	for _, path := range slices.Sorted(maps.Keys(most)) {
+		// A folder is counted with each of its files, so it has at least as many, and comes first.
+		if most[path] > most[folder] {
+			folder = path
+		}
+		if filepath.Dir(path) == folder && most[path] >= mostlyOne*most[folder] {
+			file = path
 		}
 	}
-	return folder, files
+	if file != "" && filepath.Dir(file) == folder {
+		return fmt.Sprintf("%q is opened again and again", file), most[file]
+	}
+	return fmt.Sprintf("files in %q come and go", folder), most[folder]
 }
 
 // keepFiles is how to have files found less often, in the words of what serves.

@@ -268,8 +268,8 @@ const (
 const (
 	TargetReads     = "target.reads"
 	TargetReadBytes = "target.read_bytes"
-	// TargetOpened begins the names of how many files were seen to have been opened in one folder,
-	// which follows.
+	// TargetOpened begins the names of how often files of one folder, or one file, were seen to have
+	// been opened. The absolute path follows.
 	TargetOpened = "target.files.opened."
 )
 

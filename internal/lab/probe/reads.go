@@ -16,8 +16,8 @@ const (
 	// has made manyReads since the last sample, or more, of under smallReads bytes on average.
 	maxOpenLooked         = 256
 	manyReads, smallReads = 50, 4096
-	// maxFolders bounds the folders that are told.
-	maxFolders = 8
+	// maxFolders bounds the folders that are counted, and maxFiles the files.
+	maxFolders, maxFiles = 8, 8
 	// maxPath is the longest name of a file that is told.
 	maxPath = 256
 )
@@ -25,7 +25,7 @@ const (
 var errReadsDenied = errors.New("what the target reads may not be seen: run as the same user, or " +
 	"as root")
 
-// reads are the target's read calls, and the folders in which it was seen to open files. It costs
+// reads are the target's read calls, and the folders and files that it was seen to open. It costs
 // 10 µs for each process, and where they make many small reads 5 µs for each descriptor that is
 // looked at (BenchmarkReads), of 256 at most.
 type reads struct {
@@ -33,7 +33,9 @@ type reads struct {
 	before map[int]readCalls // of each process at the last look
 	gone   readCalls         // of processes that have ended since
 	open   map[string]bool   // files at the last look; nil before the first
-	opened map[string]float64
+	opened map[string]float64 // by folder, and by file
+	// folders and files are how many of each are in opened.
+	folders, files int
 	text   [512]byte
 }
 
@@ -68,14 +70,14 @@ func (r *reads) Read(into map[string]float64) error {
 	r.before = now
 	into[measure.TargetReads] = r.gone.calls + all.calls
 	into[measure.TargetReadBytes] = r.gone.bytes + all.bytes
-	for folder, n := range r.opened {
-		into[measure.TargetOpened+folder] = n
+	for path, n := range r.opened {
+		into[measure.TargetOpened+path] = n
 	}
 	return nil
 }
 
-// look counts the files that are open and were not at the last look, by their folders, in processes
-// that read much in small pieces.
+// look counts the files that are open and were not at the last look, by folder and by file, in
+// processes that read much in small pieces.
 func (r *reads) look(now map[int]readCalls) {
 	open := map[string]bool{}
 	left, looked := maxOpenLooked, false
@@ -101,17 +103,31 @@ func (r *reads) look(now map[int]readCalls) {
 		return
 	}
 	for file := range open {
-		folder := strings.ToValidUTF8(filepath.Dir(file), "?")
-		_, told := r.opened[folder]
-		if r.open == nil || r.open[file] || !told && len(r.opened) == maxFolders {
+		if r.open == nil || r.open[file] {
 			continue
 		}
-		if r.opened == nil {
-			r.opened = make(map[string]float64)
+		file = strings.ToValidUTF8(file, "?")
+		if r.count(filepath.Dir(file), &r.folders, maxFolders) {
+			r.count(file, &r.files, maxFiles)
 		}
-		r.opened[folder]++
 	}
 	r.open = open
+}
+
+// count counts that a path was opened, if it is one of the first most of its kind, and says whether
+// it is. kinds is how many of its kind there are.
+func (r *reads) count(path string, kinds *int, most int) bool {
+	if r.opened == nil {
+		r.opened = make(map[string]float64)
+	}
+	if r.opened[path] == 0 {
+		if *kinds == most {
+			return false
+		}
+		*kinds++
+	}
+	r.opened[path]++
+	return true
 }
 
 // regular says whether what a descriptor is open for is a file by its name, on a disk or like one.

@@ -40,6 +40,9 @@ func TestReadsAndTheFoldersOfFilesThatAreOpenedAreCounted(t *testing.T) {
 		if got := again[measure.TargetOpened+dir]; got != float64(i+1) || got != values[measure.TargetOpened+dir] {
 			t.Errorf("after %d files %v were seen", i+1, got)
 		}
+		if got, want := again[measure.TargetOpened+name], float64(1+i/3); got != want {
+			t.Errorf("after %d files %s was seen %v times, want %v", i+1, name, got, want)
+		}
 		// pread counts as a read.
 		if more := values[measure.TargetReads] - first[measure.TargetReads]; more < float64(100*(i+1)) {
 			t.Errorf("%v more calls after %d", more, 100*(i+1))
@@ -86,13 +89,13 @@ func TestWhoReadsLittleOrMuchAtOnceIsNotLookedInto(t *testing.T) {
 		{manyReads - 1, 1}: 0, {manyReads, smallReads*manyReads + 1}: 0, {manyReads, 1}: 1,
 	} {
 		r := &reads{of: &processes{root: f.root}, open: map[string]bool{}}
-		if r.look(map[int]readCalls{100: c}); len(r.opened) != want {
+		if r.look(map[int]readCalls{100: c}); r.folders != want || r.files != want {
 			t.Errorf("%+v: %v", c, r.opened)
 		}
 	}
 }
 
-func TestFoldersAreBounded(t *testing.T) {
+func TestFoldersAndFilesAreBounded(t *testing.T) {
 	f := newFakeProc(t)
 	p := &processes{root: f.root, members: []member{{pid: 100}}}
 	r := &reads{of: p, open: map[string]bool{}}
@@ -103,8 +106,8 @@ func TestFoldersAreBounded(t *testing.T) {
 		must(t, os.Symlink(fmt.Sprintf("/srv/%d/a", i), filepath.Join(fd, "3")))
 		r.look(map[int]readCalls{100: {calls: manyReads}})
 	}
-	if len(r.opened) != maxFolders {
-		t.Errorf("%d folders are told, want %d", len(r.opened), maxFolders)
+	if len(r.opened) != maxFolders+maxFiles {
+		t.Errorf("%d paths are counted, want %d", len(r.opened), maxFolders+maxFiles)
 	}
 }
 

@@ -127,9 +127,9 @@ var Values = []measure.SampleName{
 	measure.Counter(measure.TargetReads,
 		"its read calls: of files and pipes, and of sockets where it uses read(2) for these"),
 	measure.Counter(measure.TargetReadBytes, "the bytes that they gave"),
-	measure.Counter(measure.TargetOpened+"<folder>",
-		"files of one folder that were open when a sample was taken, and not at the one before: "+
-			"eight folders at most"),
+	measure.Counter(measure.TargetOpened+"<path>",
+		"times that files of one folder, or one file, were open at a sample and not at the one "+
+			"before: the first eight folders and the first eight files"),
 	measure.Counter(measure.TargetCollections+"<collector>",
 		"times that a collector of a JVM has stopped it, by the JVM's own file of figures "+
 			"(hsperfdata) and the name that has for the collector"),

@@ -61,11 +61,11 @@ const (
 	// being its own doing; lateWithout is the limit for an SLO that has none, in nanoseconds.
 	lateShare   = 0.1
 	lateWithout = int64(10e6)
-	// A step in which the generator was late is repeated when a hypervisor gave at least muchStolen of
-	// the processors' time to others meanwhile, mostDisturbed times in a survey. Neighbours on a shared
-	// machine are busy for some seconds at a time; with 2 % gone for a step of two seconds, it may be
-	// 40 ms at once, which is more than a generator may be late.
-	muchStolen    = 0.02
+	// A step in which the generator was late is repeated if a hypervisor gave at least muchStolen of
+	// the processors' time to other machines during it, at most mostDisturbed times in a survey.
+	// Neighbours are often busy for some seconds. 1 % of two processors in a step of two seconds is
+	// 40 ms, and if that is one piece, it makes more requests late than a step may have.
+	muchStolen    = 0.01
 	mostDisturbed = 12
 	// A target is broken when more than half of at least brokenLeast requests failed for brokenFor,
 	// or nothing was answered for silentFor.
