@@ -9,7 +9,7 @@ import (
 // A request that would wait in vain is refused when it comes. How long it would wait follows from
 // how many requests of its class wait, and how quickly the class was served lately:
 //
-//	expected wait = waiting requests of the class ÷ (served requests of the class ÷ the time it took)
+//	expected wait = requests of the class that wait ÷ (requests of it served ÷ the time that took)
 //
 // Classes with a lower number go first, so requests of a higher class do not count against a
 // request. Those of lower classes need no term of their own: they show in how quickly this class is

@@ -36,7 +36,7 @@ type slots struct {
 	area      atomic.Int64 // requests × nanoseconds that slots were taken
 	limited   atomic.Bool  // a request found no slot
 	end       atomic.Int64 // of the window
-	least     atomic.Int64 // nanoseconds of the quickest answer since quickest's period began; 0: none
+	least     atomic.Int64 // nanoseconds of the quickest answer since the period began, 0 for none
 	timed     atomic.Int64 // good answers that count towards least, and not shown to quickest yet
 
 	quickest quickest
