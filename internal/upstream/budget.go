@@ -29,7 +29,7 @@ const (
 type budget struct {
 	share    float64
 	paid     float64                 // retries that requests have paid for
-	requests [budgetSlots]uint32     // by slot: the one under way and those before it, up to a second
+	requests [budgetSlots]uint32     // by slot, of the last second
 	retries  [budgetSlots + 1]uint32 // likewise, and one slot more
 	asked    int64                   // the sum of requests
 	retried  int64                   // the sum of retries

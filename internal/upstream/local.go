@@ -14,7 +14,7 @@ type Unavailable uint8
 const (
 	None          Unavailable = iota // there is one
 	NoTargets                        // no name has been resolved to an address yet
-	AllDown                          // every target is down, or ejected and there is no panic threshold
+	AllDown                          // every target is down, or ejected with no panic threshold
 	AllOut                           // all targets were taken out by an operator, or have weight 0
 	QueueFull                        // too many requests wait for a connection already
 	WaitedTooLong                    // no connection became free within the pending timeout
