@@ -11,8 +11,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// clientConn is a client's connection. One that waits for a request owns no buffer and no exchange,
-// about 500 bytes in all.
+// clientConn is a client's connection. While it waits for a request it owns no buffer and no
+// exchange, and takes about 500 bytes in all.
 //
 // Its states:
 //
@@ -21,9 +21,9 @@ import (
 //	              └→ HTTP/2 ──┘
 //
 // head: a request's head is awaited or partly there. busy: an exchange is under way. tunnel: after
-// 101, bytes both ways. HTTP/2: frames, see http2Conn. linger: the last response is sent and what
-// the client still sends is thrown away for a while, because closing on unread bytes would make the
-// kernel reset the connection and could take the response away from the client.
+// 101, bytes both ways. HTTP/2: frames, see http2Conn. linger: the last response has been sent, and
+// what the client still sends is discarded for a while: if the socket were closed with unread
+// bytes, the kernel would reset the connection, and the client could lose the response.
 type clientConn struct {
 	origin
 	http1Stream
@@ -31,32 +31,32 @@ type clientConn struct {
 	w    *Worker
 	tls  *tlsio.Conn // nil for plain text
 	flow *flow       // the exchange under way, or the one whose head is being read
-	// The rest of a connection that speaks HTTP/2, else nil.
+	// the rest of a connection that speaks HTTP/2, else nil
 	http2 *http2Conn
-	// Until when a handshake, a head or the next request must have come; the end of linger.
+	// when a handshake, a head or the next request must have come, or linger ends
 	timer              reactor.Timer
 	pace               reactor.Timer // see pace.go
 	next, prev         *clientConn   // in the worker's list
 	lineNext, linePrev *clientConn   // in its line
-	inLineFrom         int64         // the loop's processor time when it came to its line
+	inLineFrom         int64         // the loop's processor time when it joined its line
 	since              int64         // when it was accepted
-	discarded          int64         // in linger, the bytes that were thrown away
+	discarded          int64         // in linger, the bytes that were discarded
 	given              int64         // bytes written when the window of pace began
 	acked              int64         // bytes that the client had acknowledged when it was last looked at
 	state              clientState
-	counted            bool // among its address's in the listener's quota
+	counted            bool // counted in the listener's quota, for its address
 	watching           bool // pace's window is under way
 	queued             bool // something was queued when the window of pace began
 	slow               bool // counted among those that are too slow
 	largeFile          bool // the kernel may hold more of the present response
-	begun              bool // in head, bytes of a head have come, be they a part of a TLS record
-	// The end of the connection ends the last response, or it is a tunnel: only a reset shows that it
-	// was cut off.
+	begun              bool // in head, bytes of a head have come, or a part of a TLS record
+	// The last response ends with the connection, or it is a tunnel: only a reset shows the client
+	// that it was cut off.
 	toEOF    bool
 	late     bool // the handshake took too long
 	inLine   bool // it waits to be read: see lines
 	shaking  bool // the handshake has begun: a goroutine has the socket
-	deferred bool // Run is to be called, once: until then no event is looked into
+	deferred bool // Run is to be called, once; until then events are not dealt with
 }
 
 type clientState uint8
@@ -73,11 +73,11 @@ const (
 
 const (
 	lingerTime  = int64(2 * time.Second)
-	lingerBytes = 16 << 20 // more than this a client that is no longer listened to may not send
+	lingerBytes = 16 << 20 // how many bytes a client may send in linger
 
 	// drainGrace is how long a connection that waits for a request is kept while the gateway
-	// drains: clients that send again soon are told Connection: close with an answer. Closed at
-	// once, it would take along the requests that are on their way already.
+	// drains: clients that send again soon are told Connection: close with an answer. If it were
+	// closed at once, requests that are on their way already would be lost.
 	drainGrace = int64(time.Second)
 )
 
@@ -86,7 +86,7 @@ type Acceptor struct {
 	Peers    []*Acceptor // those of all loops; set before any loop listens
 	Worker   *Worker
 	Listener *Listener // replaced by a reload
-	Closed   bool      // no longer in the config: its connections end with the exchange they are at
+	Closed   bool      // no longer in the config: its connections end with their present exchange
 
 	newcomers newcomers
 }

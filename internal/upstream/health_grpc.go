@@ -25,6 +25,7 @@ const healthMethod = "/grpc.health.v1.Health/Check"
 // healthServing is HealthCheckResponse.ServingStatus SERVING.
 const healthServing = 1
 
+// healthNames holds the names of all ServingStatus values, by number.
 var healthNames = [...]string{"UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"}
 
 // healthField is the number of the only field in each of the two messages: the service's name in
