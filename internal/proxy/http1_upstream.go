@@ -246,7 +246,7 @@ func (s *upstreamConn) wholeHead(buf []byte, from, to int) {
 	// Before any policy adds a field that the upstream's Connection may name.
 	http1.StripConnection(&f.res.Fields)
 	if f.res.Status == 101 {
-		s.body.Start(http1.ToEOF, 0, &responseLimits) // what follows is another protocol, without framing
+		s.body.Start(http1.ToEOF, 0, &responseLimits) // another protocol follows, without framing
 		f.responseHead(buf, from, to)
 		return
 	}

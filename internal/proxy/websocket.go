@@ -71,8 +71,8 @@ type direction struct {
 // and the answers must fit into held.
 const pingBytes = websocket.Beginning
 
-// errTunnelOver ends a tunnel that is closing: both sides have sent their close frames, or no side
-// can be sent one.
+// errTunnelOver ends a tunnel that is closing, once both sides have sent their close frames, or the
+// bytes of one are not frames.
 var errTunnelOver = errors.New("proxy: both sides of the WebSocket have closed")
 
 var (
