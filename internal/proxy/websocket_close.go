@@ -192,7 +192,7 @@ const (
 	leaveStep   = int64(5e6)
 )
 
-// leaveTunnels has the tunnels of WebSocket close for which that is so.
+// leaveTunnels closes the tunnels of WebSocket whose flow satisfies which. by says why.
 func (w *Worker) leaveTunnels(by telemetry.Closer, which func(*flow) bool) {
 	n := int64(0)
 	for ws := w.webSockets.next; ws != &w.webSockets; ws = ws.next {
@@ -210,7 +210,7 @@ func (a *Acceptor) Leave() {
 	a.Worker.leaveTunnels(telemetry.ByRemoval, func(f *flow) bool { return f.origin.acceptor == a })
 }
 
-// has says whether a snapshot has a route of that name.
+// has reports whether the snapshot has a route with this name.
 func (v *view) has(name string) bool {
 	if v.names == nil {
 		v.names = make(map[string]bool, len(v.Routes))
@@ -221,13 +221,13 @@ func (v *view) has(name string) bool {
 	return v.names[name]
 }
 
-// forget takes the tunnel off its loop, and counts its end.
+// forget removes the tunnel from the worker's list, and counts its end.
 func (ws *webSocket) forget() {
 	ws.next.prev, ws.prev.next = ws.prev, ws.next
 	ws.stats().Closed[ws.closer]++
 }
 
-// describe gives the access log what it says of a tunnel.
+// describe returns what the access log says about a tunnel.
 func (ws *webSocket) describe() (in, out uint64, code uint16, by string) {
 	if code = ws.code; ws.closer == telemetry.ByNobody {
 		code = websocket.Abnormal
