@@ -47,7 +47,7 @@ type clientConn struct {
 	counted            bool // counted in the listener's quota, for its address
 	watching           bool // pace's window is under way
 	queued             bool // something was queued when the window of pace began
-	slow               bool // counted among those that are too slow
+	slow               bool // counted among the connections that are too slow
 	largeFile          bool // the kernel may hold more of the present response
 	begun              bool // in head, bytes of a head have come, or a part of a TLS record
 	// The last response ends with the connection, or it is a tunnel: only a reset shows the client

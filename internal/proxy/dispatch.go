@@ -116,7 +116,7 @@ func (f *flow) connect() {
 	fresh := f.is(freeRetry)
 	switch f.view.Upstreams[f.Upstream].Protocol {
 	case upstream.HTTP2:
-		fresh = false // PINGs check them
+		fresh = false // PINGs check busy ones, and fit idle ones
 	case upstream.Negotiated:
 		fresh = fresh || f.req.Upgrade != nil // HTTP/2 has no upgrades
 	}
@@ -151,8 +151,8 @@ func (f *flow) connect() {
 	if u.Limited {
 		f.wait.Patience = f.view.Classes[f.Class].Patience
 		if f.due != 0 {
-			// Leave time for the quickest answer, but allow a wait of at least half of what is left:
-			// the answer may be quicker.
+			// Leave time for the quickest answer, but allow a wait of at least half of what is
+			// left: the answer may be quicker.
 			left := f.due - now
 			left = max(left-f.view.locals[f.Upstream].Quickest(now), left/2)
 			f.wait.Patience = max(1, min(f.wait.Patience, left))

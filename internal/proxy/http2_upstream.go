@@ -62,8 +62,8 @@ const (
 
 	// Servers of gRPC close a connection with too_many_pings if it sends more than three PINGs
 	// within five minutes of each other while they have nothing to send. A stream that is silent
-	// for a minute would be cut off. So only hastyPings are sent at once, one more if a request has
-	// come since, and each further one patientlyAsks nanoseconds after the one before.
+	// for a minute would be cut off. So only hastyPings are sent at first, one more if a request
+	// has come since, and each further one patientlyAsks nanoseconds after the one before.
 	hastyPings    = 2
 	patientlyAsks = int64(330e9)
 

@@ -108,7 +108,7 @@ type Listener struct {
 	TLS         *tls.Config             // nil for plain text
 	Limiter     *tlsio.HandshakeLimiter // bounds the handshakes in flight
 	Handshake   int64                   // nanoseconds
-	Trust       *forwarded.Trust        // nil for nobody
+	Trust       *forwarded.Trust        // which peers are trusted; nil for none
 	Head        http1.Limits
 	HTTP2       http2.Limits // of heads that come over HTTP/2
 	OffersHTTP2 bool         // by ALPN, or to clients without TLS that know it

@@ -159,9 +159,9 @@ func (ws *webSocket) endedBy(by telemetry.Closer) {
 	}
 }
 
-// lookAtSilence sends a ping to a client that has been silent, and closes the tunnel of one that has
-// been since the last ping. While either side does not take what it is sent, nothing is known: the
-// client's bytes are not read, or ours do not reach it.
+// lookAtSilence sends a ping to a client that has been silent for PingInterval, and closes the
+// tunnel if it has been silent for as long since the last ping. It does nothing while either side
+// does not take what it is sent: then the client's bytes are not read, or ours do not reach it.
 func (ws *webSocket) lookAtSilence(now int64) error {
 	f := ws.f
 	every := f.route.WebSocket.PingInterval
@@ -185,8 +185,8 @@ func (ws *webSocket) lookAtSilence(now int64) error {
 	return ws.insertDown()
 }
 
-// Tunnels are told to close a few at a time: leaveAtOnce in each leaveStep, in nanoseconds, so that
-// the loop serves others in between.
+// Tunnels are closed a few at a time, leaveAtOnce in every leaveStep nanoseconds, so that the loop
+// serves others in between.
 const (
 	leaveAtOnce = 64
 	leaveStep   = int64(5e6)

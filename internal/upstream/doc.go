@@ -6,7 +6,7 @@
 // the data plane's own type, seen here only through Conn. It must not know of configurations,
 // routes, protocols or exchanges.
 //
-// Three kinds of state live here, and the kind decides who may touch what:
+// There are three kinds of state here, and the kind decides which goroutine may touch it:
 //
 //   - Upstream and Target are shared. Their slow parts (health, ejection, DNS, operators' settings)
 //     belong to the upstream's goroutines, under its mutex. A loop needs to see only one version

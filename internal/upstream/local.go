@@ -54,7 +54,7 @@ type Local struct {
 	refreshAt int64  // when slow start asks for new shares
 	set       *set
 	members   []*Member // in the set's order
-	usable    []*Member // those that may be picked
+	usable    []*Member // the members that may be picked
 	why       Unavailable
 	panicking bool
 	balancer  balancer

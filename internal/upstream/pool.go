@@ -243,7 +243,7 @@ func (p *Pool) enterAndReserve(now int64) bool {
 	return false
 }
 
-// room says whether there may be one more connection.
+// room reports whether there may be one more connection.
 func (p *Pool) room() bool { return p.target.open.Load() < p.local.u.mostConnections() }
 
 // mostConnections is how many connections to one target there may be. With HTTP/2 it is at least

@@ -112,7 +112,7 @@ type queue struct {
 	_           [64]byte
 	rank        atomic.Int64 // of the request to be served first (waitRoom.rank); never if none
 	length      atomic.Int64
-	filled      atomic.Uint64                          // a bit for each bucket in which requests wait
+	filled      atomic.Uint64                          // a bit for each bucket that is not empty
 	clients     atomic.Pointer[[buckets]atomic.Uint64] // by bucket; nil before the first
 	mayIdle     atomic.Bool                            // the loop may have idle connections
 	wakePosted  atomic.Bool
