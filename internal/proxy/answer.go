@@ -23,9 +23,9 @@ func (f *flow) fail(status int, reason exchange.Reason) {
 	f.sendAnswer()
 }
 
-// shed refuses an exchange to protect the service. Clients that all come again at the same time
-// would be the next overload, so each is told another one: up to three seconds more than least, which
-// is in seconds.
+// shed refuses an exchange to protect the service. Clients that all came again at the same time
+// would cause the next overload, so each is told another time to retry after: least seconds, at
+// least one, and up to three more.
 func (f *flow) shed(reason exchange.Reason, least int) {
 	f.Answer(503, reason, exchange.RefusalBody(503, reason))
 	f.Exchange.Response.Fields.Add(contentTypeName, textPlain)
@@ -33,7 +33,7 @@ func (f *flow) shed(reason exchange.Reason, least int) {
 	f.sendAnswer()
 }
 
-// failMethod answers that the path is there for other methods (RFC 9110, section 15.5.6).
+// failMethod answers that the path exists, but only for other methods (RFC 9110, section 15.5.6).
 func (f *flow) failMethod() {
 	allowed := f.view.Table.Allowed(&f.req.Request, f.req.Host, f.req.Path)
 	f.Answer(405, exchange.WrongMethod, exchange.RefusalBody(405, exchange.WrongMethod))
@@ -42,8 +42,7 @@ func (f *flow) failMethod() {
 	f.sendAnswer()
 }
 
-// sendAnswer sends the answer that Exchange.Answer has set. Whatever was under way upstream is
-// given up.
+// sendAnswer sends the answer that Exchange.Answer has set. It gives up a try that is under way.
 func (f *flow) sendAnswer() {
 	if f.is(isMirror) {
 		f.endMirror()
@@ -57,13 +56,13 @@ func (f *flow) sendAnswer() {
 		// The rest of the body is not received any more, whatever a policy does with the answer.
 		f.stage = stagePolicies
 	}
-	// A fetch has no client; those who wait for it are asked on their own.
+	// A fetch has no client. The exchanges that wait for it call StandIn themselves.
 	if !f.is(isFetch) && !f.successOpens() {
 		f.route.Chain.StandIn(&f.Exchange, int(f.asked))
 	}
 	f.at = f.firstResponse()
 	if f.is(isFetch) && int(f.asked) == f.route.Chain.FetchRequest {
-		f.writeAnswer() // the sink's own: no policy has met this fetch
+		f.writeAnswer() // it is the sink's answer: no policy has seen this fetch
 		return
 	}
 	if f.respondPolicies() == exchange.Continue {
@@ -92,18 +91,18 @@ func (f *flow) writeAnswer() {
 	f.answerPart(withHead)
 }
 
-// successOpens says that any status of success tells the client that its WebSocket is open (RFC
-// 9110, section 9.3.6; RFC 8441, section 5), where in HTTP/1.1 only 101 does. So nothing but a 101
-// of the service may become one.
+// successOpens reports whether any status of success would tell the client that its WebSocket is
+// open (RFC 9110, section 9.3.6; RFC 8441, section 5). In HTTP/1.1 only 101 does. So only a 101 of
+// the service may become a status of success.
 func (f *flow) successOpens() bool { return f.WebSocket && f.version >= http20 }
 
-// bodiless says that the response has no body, whatever its head says of one.
+// bodiless reports whether the response has no body, whatever its head says.
 func (f *flow) bodiless() bool {
 	return f.is(toHEAD) || f.Response.Status == 204 || f.Response.Status == 304
 }
 
-// pumpAnswer writes what is left of an answer's body as long as the client keeps up, one burst at a
-// time, and in pieces: what the client does not take would be copied and kept for it otherwise.
+// pumpAnswer writes the rest of an answer's body as long as the client keeps up, one burst at a
+// time. It writes pieces, because what the client does not take has to be copied and kept.
 func (f *flow) pumpAnswer() {
 	for pieces := 0; ; pieces++ {
 		full := pieces >= f.burst()
@@ -111,7 +110,7 @@ func (f *flow) pumpAnswer() {
 			f.stream.later()
 		}
 		if full || f.stream.congested() {
-			f.w.loop.StopTimer(&f.timer) // only the client is waited for now
+			f.w.loop.StopTimer(&f.timer) // the exchange now waits only for the client
 			return
 		}
 		if !f.answerPart(0) {
@@ -120,8 +119,8 @@ func (f *flow) pumpAnswer() {
 	}
 }
 
-// answerPart sends the next part of an answer, and ends the exchange with the last. False means that
-// there is nothing to go on with.
+// answerPart sends the next part of an answer, and ends the exchange with the last. It returns
+// false if the caller must not go on.
 func (f *flow) answerPart(parts parts) bool {
 	if f.Source == nil || f.Encoder != nil || f.Response.Length == head.Unknown || f.call != nil {
 		return f.answerRead(parts)
@@ -143,9 +142,9 @@ func (f *flow) answerPart(parts parts) bool {
 	return f.answerRead(parts)
 }
 
-// answerRead is answerPart for what is in memory, or is read. The head of an answer goes out alone to
-// a client that is congested: of HTTP/2, dozens of answers to one connection begin in a turn, and the
-// first piece of each would be queued.
+// answerRead is answerPart for content that is in memory, or is read. A client that is congested is
+// sent the head of an answer alone: with HTTP/2, dozens of answers on one connection may begin in
+// one turn, and the first piece of each would be queued.
 func (f *flow) answerRead(parts parts) bool {
 	if parts&withHead != 0 && f.hasContent() && f.stream.congested() {
 		if f.send(nil, 0, 0, parts) {
@@ -160,7 +159,7 @@ func (f *flow) answerRead(parts parts) bool {
 		parts |= withEnd
 	case err == exchange.ErrWait:
 		return f.awaitSource(data, parts)
-	case parts&withHead != 0: // nothing has gone out
+	case parts&withHead != 0: // nothing was sent
 		f.stage = stagePolicies
 		f.fail(502, exchange.SourceFailed)
 		return false
@@ -182,19 +181,20 @@ func (f *flow) answerRead(parts parts) bool {
 	return true
 }
 
-// filePiece is how much of a file is sent in one call, which nothing interrupts: 256 KB take about
-// 50 µs.
+// filePiece is how many bytes of a file are sent in one call, during which the loop does nothing
+// else: 256 KB take about 50 µs.
 const filePiece = 256 << 10
 
-// storedPiece is how much of what is stored is sent in one call: as much as the kernel holds of it
-// unsent. maxContent is from how many places at most.
+// storedPiece is how many bytes of stored content are sent in one call: as many as the kernel holds
+// unsent. maxContent is from how many places at most they come.
 const (
 	storedPiece = reactor.UnsentLimit
 	maxContent  = 16
 )
 
-// answerStored is answerPart for content that stands in memory. What the client does not take stays
-// there. With bodies of 100 KB this is one call in place of three, and a copy of 64 KB less.
+// answerStored is answerPart for content that is stored in memory. What the client does not take
+// stays there. With bodies of 100 KB this takes one call instead of three, and saves a copy of 64
+// KB.
 func (f *flow) answerStored(
 	st storedStream, source exchange.StoredSource, content [][]byte, parts parts,
 ) bool {
@@ -212,8 +212,8 @@ func (f *flow) answerStored(
 	return true
 }
 
-// answerFile is answerPart for n bytes from at in the file fd. What the client does not take stays
-// with the source, so that it costs no memory of ours.
+// answerFile is answerPart for n bytes at the offset at of the file fd. What the client does not
+// take stays in the file, so it costs no memory of ours.
 func (f *flow) answerFile(st fileStream, source exchange.FileSource, fd int, at, n int64, parts parts) bool {
 	sent, err := st.sendFile(f, fd, at, min(n, filePiece), parts)
 	source.Took(sent)
@@ -237,11 +237,11 @@ func (f *flow) answerFile(st fileStream, source exchange.FileSource, fd int, at,
 	return true
 }
 
-// hasContent says that there is more to send than the head.
+// hasContent reports whether there is more to send than the head.
 func (f *flow) hasContent() bool { return !f.bodiless() && (f.Source != nil || len(f.rest) > 0) }
 
-// nextAnswer is the next content of an answer: of its source, or of its body in memory. io.EOF
-// comes with the last.
+// nextAnswer returns the next content of an answer, from its source or from its body in memory.
+// io.EOF comes with the last content.
 func (f *flow) nextAnswer() ([]byte, error) {
 	if f.Source != nil && !f.bodiless() { // a source is kept to the end: the head's fields may be its
 		return f.Source.Next(f.piece())
@@ -253,7 +253,7 @@ func (f *flow) nextAnswer() ([]byte, error) {
 	return piece, nil
 }
 
-// awaitSource waits for a source that has no content now, when what there was is out.
+// awaitSource sends data, flushes the encoder, and waits for a source that has no content now.
 func (f *flow) awaitSource(data []byte, parts parts) bool {
 	if (len(data) > 0 || parts != 0) && !f.send(data, 0, len(data), parts) || !f.flushEncoder() {
 		return false
@@ -262,7 +262,8 @@ func (f *flow) awaitSource(data []byte, parts parts) bool {
 	return false
 }
 
-// woken goes on with a source that has content again, or a fetch whose sink takes it.
+// woken goes on with a source that has content again, or with a fetch whose sink takes content
+// again.
 func (f *flow) woken() {
 	switch st, fetching := f.stream.(*fetchStream); {
 	case fetching:
@@ -277,8 +278,8 @@ func (f *flow) woken() {
 	}
 }
 
-// skipBody passes over a request body that nobody needs, where all of it is there already; else the
-// connection cannot go on.
+// skipBody skips a request body that is not needed, if all of it has come already. Otherwise the
+// client's connection cannot go on after the answer.
 func (f *flow) skipBody() {
 	if !f.is(bodyWhole) && !f.stream.skip() {
 		f.flags |= closeClient

@@ -2,16 +2,16 @@ package proxy
 
 import "fmt"
 
-// beginnings count the exchanges that each connection has begun in the present turn of the loop, and
-// check that none has more than its share. Only with
-// invariant.Sequential: a simulation has many turns in which connections have more to begin.
+// beginnings counts the exchanges that each connection has begun in the present turn of the loop,
+// and checks that none has begun more than its share. Only with invariant.Sequential: a simulation
+// has many turns in which connections have more to begin.
 type beginnings struct {
 	turn uint64
 	by   map[*origin]int
 }
 
-// count counts an exchange that begins. A connection has its share when its bytes come, and once more
-// when it was put off to the turn's end. The streams of HTTP/3 are quic-go's to share out.
+// count counts an exchange that begins. A connection gets its share when its bytes come, and once
+// more if it was put off to the end of the turn. Over HTTP/3 quic-go shares out the streams.
 func (b *beginnings) count(f *flow) {
 	most := 2
 	switch f.version {

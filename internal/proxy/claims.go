@@ -7,21 +7,21 @@ import (
 	"plimsoll/internal/telemetry"
 )
 
-// A trusted peer may say of a request how much it is worth and how long somebody waits for its
-// answer. Both are taken once, when the route is known, out of fields that the configuration names.
-// Those of anybody else are gone by then (forwarded.DropClaims), and a value that makes no sense is
-// passed over and counted. What goes on to the upstream is the gateway's own: the class in force as
-// a field of the request, which the route's policies may change, and the time that is left as a line
-// of each try's head.
+// A trusted peer may claim an SLA class for a request, and a deadline until which it waits for the
+// answer. Both are read once, when the route is known, from fields that the configuration names.
+// Those of other peers were removed before (forwarded.DropClaims). A malformed value is ignored and
+// counted. The upstream gets the gateway's own values: the class in force as a field of the
+// request, which the route's policies may change, and the time that is left as a line of the head
+// of each try.
 
-// ClassHeader is the field that says a request's SLA class.
+// ClassHeader is the field that gives a request's SLA class.
 type ClassHeader struct {
 	name   []byte
 	names  forwarded.Names
 	fields [telemetry.Classes]head.Field
 }
 
-// NewClassHeader prepares the field of that name, which was checked.
+// NewClassHeader prepares the field with this name, which must be valid.
 func NewClassHeader(name string) *ClassHeader {
 	h := &ClassHeader{name: []byte(name), names: forwarded.Names{}.With(name)}
 	for class := range h.fields {
@@ -30,20 +30,21 @@ func NewClassHeader(name string) *ClassHeader {
 	return h
 }
 
-// DeadlineHeader is the field that says for how many milliseconds an answer is waited for.
+// DeadlineHeader is the field that says for how many milliseconds the sender waits for an answer.
 type DeadlineHeader struct {
 	name  []byte
 	names forwarded.Names
 	begin []byte // of the line
 }
 
-// NewDeadlineHeader prepares the field of that name, which was checked.
+// NewDeadlineHeader prepares the field with this name, which must be valid.
 func NewDeadlineHeader(name string) *DeadlineHeader {
 	return &DeadlineHeader{[]byte(name), forwarded.Names{}.With(name), []byte(name + ": ")}
 }
 
-// takeClaims sets the class and the deadline; false means that the deadline has passed and the
-// exchange was refused. The peer is trusted, or there are no such fields.
+// takeClaims sets the class and the deadline. It returns false if it has refused the exchange,
+// because the deadline has passed or a gRPC timeout is malformed. The peer must be trusted, or the
+// fields of its claims removed.
 func (f *flow) takeClaims(now int64) bool {
 	if h := f.view.ClassHeader; h != nil {
 		f.takeClass(h)
@@ -55,7 +56,7 @@ func (f *flow) takeClaims(now int64) bool {
 	return f.call == nil || f.takeTimeout(now)
 }
 
-// takeClass takes a claimed class, and says in the request which one is in force.
+// takeClass takes over a claimed class, and sets the request's field to the class in force.
 func (f *flow) takeClass(h *ClassHeader) {
 	fields := &f.req.Fields
 	if value, claimed := onlyValue(fields, h.name); claimed {
@@ -69,7 +70,8 @@ func (f *flow) takeClass(h *ClassHeader) {
 	fields.Append(h.fields[f.Class])
 }
 
-// takeDeadline takes a claimed deadline where that is sooner than the route's timeout.
+// takeDeadline takes over a claimed deadline, and removes the field. It returns false if the
+// deadline has passed and the exchange was refused.
 func (f *flow) takeDeadline(h *DeadlineHeader, now int64) bool {
 	fields := &f.req.Fields
 	value, claimed := onlyValue(fields, h.name)
@@ -91,8 +93,8 @@ func (f *flow) takeDeadline(h *DeadlineHeader, now int64) bool {
 	return true
 }
 
-// onlyValue is the value of the field of that name. One that is there several times has none: which
-// of them counted would be a guess.
+// onlyValue returns the value of the field with this name, and whether there is one. If there are
+// several, it returns no value, because choosing one of them would be a guess.
 func onlyValue(l *head.List, name []byte) (value []byte, there bool) {
 	for i := range l.Len() {
 		if f := l.At(i); f.ID == head.Other && head.EqualFold(f.Name, name) {
@@ -106,7 +108,7 @@ func onlyValue(l *head.List, name []byte) (value []byte, there bool) {
 }
 
 // longestClaim is a day in nanoseconds, the longest timeout that a route can have: a longer claim
-// says nothing.
+// has no effect.
 const longestClaim = 24 * 3600 * int64(1e9)
 
 // milliseconds reads a whole number of milliseconds as nanoseconds.
@@ -120,7 +122,7 @@ func milliseconds(text []byte) (ns int64, ok bool) {
 	return ns, len(text) > 0
 }
 
-// restartTimeout lets the route's timeout count from now. A deadline of the peer's stays.
+// restartTimeout makes the route's timeout count from now. The peer's deadline stays.
 func (f *flow) restartTimeout(now int64) {
 	f.timeoutFrom = now
 	f.deadline = now + f.route.Timeout
@@ -129,16 +131,18 @@ func (f *flow) restartTimeout(now int64) {
 	}
 }
 
-// overdue says that the peer's deadline has passed: nobody waits for the answer any more.
+// overdue reports whether the peer's deadline has passed, so that it no longer waits for the
+// answer.
 func (f *flow) overdue(now int64) bool { return f.due != 0 && now >= f.due }
 
-// tooLate says that no target could answer before the peer's deadline, as far as one knows.
+// tooLate reports whether, as far as is known, no target can answer before the peer's deadline.
 func (f *flow) tooLate(now int64) bool {
 	return f.overdue(now) || f.due != 0 && f.view.locals[f.Upstream].CannotAnswer(now, f.due-now)
 }
 
-// triedEnough says that the present try has had at least the time in which its class promises an
-// answer, since its body moved. A deadline that leaves less says nothing about the target.
+// triedEnough reports whether the present try, since its body last moved, has had at least the time
+// within which its class promises an answer. If a deadline leaves less, missing it says nothing
+// about the target.
 func (f *flow) triedEnough(now int64) bool {
 	return now-max(f.sentAt, f.timeoutFrom) >= f.view.Classes[f.Class].Latency
 }
@@ -152,7 +156,8 @@ func (f *flow) appendDeadline(out []byte) []byte {
 	return append(appendInt(append(out, h.begin...), f.leftForUpstream()), crlf...)
 }
 
-// deadlineField is appendDeadline for HTTP/2: the field's name, and its value in digits.
+// deadlineField is appendDeadline for HTTP/2. It returns the field's name, and its value, for which
+// it uses the memory of digits.
 func (f *flow) deadlineField(digits []byte) (name, value []byte, ok bool) {
 	h := f.route.Deadline
 	if h == nil {
@@ -161,8 +166,8 @@ func (f *flow) deadlineField(digits []byte) (name, value []byte, ok bool) {
 	return h.name, appendInt(digits, f.leftForUpstream()), true
 }
 
-// leftForUpstream is for how many milliseconds the gateway waits for the present try, rounded down:
-// what comes later is thrown away.
+// leftForUpstream returns for how many milliseconds the gateway waits for the present try, rounded
+// down, and at least 1: an answer that comes later is discarded.
 func (f *flow) leftForUpstream() int64 {
 	by, now := f.deadline, f.w.loop.Now()
 	if perTry := f.up.on().upstream.PerTry; perTry > 0 && f.is(bodyWhole) {

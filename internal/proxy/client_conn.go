@@ -11,8 +11,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// clientConn is a client's connection. One that waits for a request owns no buffer and no exchange,
-// about 500 bytes in all.
+// clientConn is a client's connection. While it waits for a request it owns no buffer and no
+// exchange, and takes about 500 bytes in all.
 //
 // Its states:
 //
@@ -21,9 +21,9 @@ import (
 //	              └→ HTTP/2 ──┘
 //
 // head: a request's head is awaited or partly there. busy: an exchange is under way. tunnel: after
-// 101, bytes both ways. HTTP/2: frames, see http2Conn. linger: the last response is sent and what
-// the client still sends is thrown away for a while, because closing on unread bytes would make the
-// kernel reset the connection and could take the response away from the client.
+// 101, bytes both ways. HTTP/2: frames, see http2Conn. linger: the last response has been sent, and
+// what the client still sends is discarded for a while: if the socket were closed with unread
+// bytes, the kernel would reset the connection, and the client could lose the response.
 type clientConn struct {
 	origin
 	http1Stream
@@ -31,32 +31,32 @@ type clientConn struct {
 	w    *Worker
 	tls  *tlsio.Conn // nil for plain text
 	flow *flow       // the exchange under way, or the one whose head is being read
-	// The rest of a connection that speaks HTTP/2, else nil.
+	// the rest of a connection that speaks HTTP/2, else nil
 	http2 *http2Conn
-	// Until when a handshake, a head or the next request must have come; the end of linger.
+	// when a handshake, a head or the next request must have come, or linger ends
 	timer              reactor.Timer
 	pace               reactor.Timer // see pace.go
 	next, prev         *clientConn   // in the worker's list
 	lineNext, linePrev *clientConn   // in its line
-	inLineFrom         int64         // the loop's processor time when it came to its line
+	inLineFrom         int64         // the loop's processor time when it joined its line
 	since              int64         // when it was accepted
-	discarded          int64         // in linger, the bytes that were thrown away
+	discarded          int64         // in linger, the bytes that were discarded
 	given              int64         // bytes written when the window of pace began
 	acked              int64         // bytes that the client had acknowledged when it was last looked at
 	state              clientState
-	counted            bool // among its address's in the listener's quota
+	counted            bool // counted in the listener's quota, for its address
 	watching           bool // pace's window is under way
 	queued             bool // something was queued when the window of pace began
-	slow               bool // counted among those that are too slow
+	slow               bool // counted among the connections that are too slow
 	largeFile          bool // the kernel may hold more of the present response
-	begun              bool // in head, bytes of a head have come, be they a part of a TLS record
-	// The end of the connection ends the last response, or it is a tunnel: only a reset shows that it
-	// was cut off.
+	begun              bool // in head, bytes of a head have come, or a part of a TLS record
+	// The last response ends with the connection, or it is a tunnel: only a reset shows the client
+	// that it was cut off.
 	toEOF    bool
 	late     bool // the handshake took too long
 	inLine   bool // it waits to be read: see lines
 	shaking  bool // the handshake has begun: a goroutine has the socket
-	deferred bool // Run is to be called, once: until then no event is looked into
+	deferred bool // Run is to be called, once; until then events are not dealt with
 }
 
 type clientState uint8
@@ -73,11 +73,11 @@ const (
 
 const (
 	lingerTime  = int64(2 * time.Second)
-	lingerBytes = 16 << 20 // more than this a client that is no longer listened to may not send
+	lingerBytes = 16 << 20 // how many bytes a client may send in linger
 
 	// drainGrace is how long a connection that waits for a request is kept while the gateway
-	// drains: clients that send again soon are told Connection: close with an answer. Closed at
-	// once, it would take along the requests that are on their way already.
+	// drains: clients that send again soon are told Connection: close with an answer. If it were
+	// closed at once, requests that are on their way already would be lost.
 	drainGrace = int64(time.Second)
 )
 
@@ -86,7 +86,7 @@ type Acceptor struct {
 	Peers    []*Acceptor // those of all loops; set before any loop listens
 	Worker   *Worker
 	Listener *Listener // replaced by a reload
-	Closed   bool      // no longer in the config: its connections end with the exchange they are at
+	Closed   bool      // no longer in the config: its connections end with their present exchange
 
 	newcomers newcomers
 }
@@ -153,8 +153,8 @@ func (w *Worker) link(c *clientConn) {
 // Connected implements reactor.Handler; clients are never dialled.
 func (c *clientConn) Connected(error) {}
 
-// Readable implements reactor.Handler. A client that waits for Run is not served before it: else
-// each event would bring it one more exchange in the same turn.
+// Readable implements reactor.Handler. A connection that waits for Run is not served before that:
+// otherwise each event would let it begin one more exchange in the same turn.
 func (c *clientConn) Readable() {
 	if c.inLine {
 		if c.gone() {
@@ -169,19 +169,18 @@ func (c *clientConn) Readable() {
 	case clientHead, clientHTTP2:
 		if !c.takeTurn() {
 			if c.state == clientHTTP2 {
-				c.waited = 0 // what it waited in a line before was of other requests
+				c.waited = 0 // its earlier wait in a line was for other requests
 			}
 			c.readOn()
 		}
 	case clientBusy:
 		if c.conn.PeerEnded() {
-			// Nobody waits for the answer any more. A client that only ends its own direction is not
-			// distinguished from one that has gone, whatever it has sent before and whether that is
-			// read yet.
+			// The client no longer waits for the answer. One that has only ended its own direction
+			// cannot be told from one that has gone, whatever it sent before, read or not.
 			c.flow.abort(exchange.NoReason)
 			return
 		}
-		// Where nothing is wanted of it now, the bytes of its next request wait in the socket.
+		// If the exchange takes no more now, the bytes of the next request stay in the socket.
 		c.flow.bodyReadable()
 	case clientTunnel:
 		c.flow.bodyReadable()
@@ -192,7 +191,7 @@ func (c *clientConn) Readable() {
 	}
 }
 
-// Drained implements reactor.Handler: the client has taken what was waiting for it.
+// Drained implements reactor.Handler: the client has taken what was queued for it.
 func (c *clientConn) Drained() {
 	switch c.state {
 	case clientHead:
@@ -209,7 +208,7 @@ func (c *clientConn) Drained() {
 	}
 }
 
-// readOn reads what the client sends next, where it is nobody else's turn.
+// readOn reads what the client sends next. The caller has checked that it is the connection's turn.
 func (c *clientConn) readOn() {
 	if c.state == clientHTTP2 {
 		c.http2.readOn()
@@ -218,7 +217,7 @@ func (c *clientConn) readOn() {
 	c.wantHead()
 }
 
-// read is Conn.Read through TLS where there is TLS.
+// read is Conn.Read, through TLS if the connection uses it.
 func (c *clientConn) read(p []byte) (int, error) {
 	if c.tls != nil {
 		return c.tls.Read(p)
@@ -226,7 +225,7 @@ func (c *clientConn) read(p []byte) (int, error) {
 	return c.conn.Read(p)
 }
 
-// write is Conn.Write through TLS where there is TLS.
+// write is Conn.Write, through TLS if the connection uses it.
 func (c *clientConn) write(p []byte) error {
 	if c.tls != nil {
 		return c.tls.Write(p)
@@ -234,7 +233,7 @@ func (c *clientConn) write(p []byte) error {
 	return c.conn.Write(p)
 }
 
-// pending says that a read could find something without a further event.
+// pending reports whether a read could find something without a further event.
 func (c *clientConn) pending() bool {
 	return c.conn.MayRead() || c.tls != nil && c.tls.Buffered()
 }
@@ -247,7 +246,7 @@ func (c *clientConn) later() {
 	}
 }
 
-// await sets the time that the connection may wait for its next request.
+// await sets the timer that bounds the wait for the next request.
 func (c *clientConn) await() {
 	wait := c.listener.IdleTimeout
 	if c.w.draining {
@@ -257,7 +256,7 @@ func (c *clientConn) await() {
 	c.watchTaking()
 }
 
-// Run implements reactor.Runner: what again, or a burst, put off.
+// Run implements reactor.Runner. It does what again put off, or goes on after a burst.
 func (c *clientConn) Run() {
 	c.deferred = false
 	if c.state != clientHandshake && c.state != clientClosed {
@@ -300,8 +299,8 @@ func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 	}
 }
 
-// lingerClose sends what is queued, then the end, and throws away what still comes until the client
-// ends too.
+// lingerClose sends what is queued, and then the end. It discards what still comes until the client
+// ends the connection too.
 func (c *clientConn) lingerClose() {
 	c.state, c.discarded = clientLinger, 0
 	c.leaveLine()
@@ -315,7 +314,7 @@ func (c *clientConn) lingerClose() {
 	c.discard()
 }
 
-// discard reads and forgets; TLS bytes are not even decrypted.
+// discard reads bytes and drops them, without decrypting TLS.
 func (c *clientConn) discard() {
 	for reads := 0; c.discarded < lingerBytes; reads++ {
 		if reads == burst {
@@ -367,14 +366,14 @@ func (c *clientConn) close() {
 	if c.state == clientClosed {
 		return
 	}
-	if c.state == clientHTTP2 { // in a line, its client went
+	if c.state == clientHTTP2 { // the client went while the connection was in a line
 		c.http2.lost()
 		return
 	}
 	if c.flow != nil {
 		c.freeFlow()
 	}
-	cut := c.conn.Queued() > 0 // not with close_notify, which the socket may have no room for
+	cut := c.conn.Queued() > 0 // before close_notify, which would be queued if the socket is full
 	if c.tls != nil && c.state == clientHead {
 		c.tls.CloseWrite()
 	}
@@ -386,14 +385,14 @@ func (c *clientConn) close() {
 	c.release()
 }
 
-// leaveLine is called when the connection reads no more requests.
+// leaveLine takes the connection out of its line, when it reads no more requests.
 func (c *clientConn) leaveLine() {
 	if c.inLine {
 		c.w.lines.remove(c)
 	}
 }
 
-// release gives back everything that a connection holds but its socket.
+// release gives back everything that the connection holds, except its socket.
 func (c *clientConn) release() {
 	if c.tls != nil {
 		c.tls.Release()

@@ -6,9 +6,9 @@ import (
 	"plimsoll/internal/telemetry"
 )
 
-// complaint is something that may go wrong thousands of times a second. It is logged the first time
-// and then at most every complaintEvery, with how many times it was, so that a log cannot be
-// flooded from outside.
+// complaint limits the warnings about something that may go wrong thousands of times a second. It
+// is logged the first time, and then at most once in complaintEvery nanoseconds, with the number of
+// times, so that a log cannot be flooded from outside.
 type complaint struct {
 	times int   // since the last line
 	next  int64 // when there may be another line
@@ -16,8 +16,8 @@ type complaint struct {
 
 const complaintEvery = int64(10 * time.Second)
 
-// due counts so many more times. When it is time for a line it returns for how many times that line
-// stands, else 0.
+// due adds more to the number of times. If a line may be logged, it returns how many times the line
+// stands for, else 0.
 func (c *complaint) due(more int, now int64) (times int) {
 	c.times += more
 	if c.times == 0 || now < c.next {
@@ -35,14 +35,14 @@ func (w *Worker) shed() {
 
 func (w *Worker) complainOfDescriptors(more int) {
 	if n := w.noDescriptors.due(more, w.loop.Now()); n > 0 {
-		// A log's writer may block, so no loop calls it.
+		// The writer of a log may block, so a loop must not call it.
 		go w.logger.Warn("connections were closed at once: no descriptor is left for more "+
 			"clients; raise the hard limit (LimitNOFILE= of systemd) or add a machine",
 			"loop", w.loop.ID, "connections", n, "clients_at_most", w.shared.MaxClients.Load())
 	}
 }
 
-// complainOfDials says that no connection to a target could even be begun.
+// complainOfDials warns that a connection to a target could not even be begun.
 func (w *Worker) complainOfDials(err error) {
 	if n := w.noDials.due(1, w.loop.Now()); n > 0 {
 		go w.logger.Warn("requests were refused: this machine has no descriptor, port or memory "+
@@ -52,7 +52,7 @@ func (w *Worker) complainOfDials(err error) {
 	}
 }
 
-// complainOfWatches says that the kernel does not watch a client's connection, which was closed at
+// complainOfWatches warns that the kernel does not watch a client's connection, which was closed at
 // once.
 func (w *Worker) complainOfWatches(err error) {
 	if n := w.noWatches.due(1, w.loop.Now()); n > 0 {
@@ -62,14 +62,14 @@ func (w *Worker) complainOfWatches(err error) {
 	}
 }
 
-// tlsFailed says why no TLS connection to a target came about.
+// tlsFailed warns that TLS with a target failed, and why.
 func (s *upstreamConn) tlsFailed(err error) {
 	f, w := s.flow, s.w
 	if s.http2 != nil && len(s.http2.waiting) > 0 {
 		f = s.http2.waiting[0].flow
 	}
 	if f == nil {
-		return // nobody waits for it any more
+		return // no request waits for the connection any more
 	}
 	if n := f.view.tlsTrouble[f.Upstream].due(1, w.loop.Now()); n > 0 {
 		go w.logger.Warn("TLS with a target failed", "upstream", s.upstream.Name(), "target",

@@ -31,7 +31,7 @@ func (f *flow) startUpstream() {
 	f.attempt()
 }
 
-// attempt picks a target and goes to it.
+// attempt picks a target and begins a try there.
 func (f *flow) attempt() {
 	u, local, now := &f.view.Upstreams[f.Upstream], f.view.locals[f.Upstream], f.w.loop.Now()
 	if f.tooLate(now) {
@@ -56,8 +56,9 @@ func (f *flow) attempt() {
 	}
 }
 
-// pickAnother begins a try at another target than refused, whose breaker let none through, and is
-// that target. Where f.member is nil afterwards, it is one whose breaker refused like those before.
+// pickAnother begins a try at a target other than refused, whose breaker did not let the try
+// through, and returns that target. If every breaker refuses, f.member stays nil, and pickAnother
+// returns the target that it asked last, or nil if there is none.
 func (f *flow) pickAnother(refused *upstream.Member, key uint64) (m *upstream.Member) {
 	local, now := f.view.locals[f.Upstream], f.w.loop.Now()
 	avoid := append(f.w.avoid[:0], f.tried[:f.tries]...)
@@ -67,17 +68,17 @@ func (f *flow) pickAnother(refused *upstream.Member, key uint64) (m *upstream.Me
 			break
 		}
 	}
-	clear(avoid) // or targets that are gone would be kept
+	clear(avoid) // or it would keep targets that are gone in memory
 	return m
 }
 
-// refusedByBreaker answers an exchange that no target's breaker lets through, or the last that was
-// asked.
+// refusedByBreaker answers an exchange that no target's breaker lets through. m is the target that
+// was asked last.
 func (f *flow) refusedByBreaker(m *upstream.Member, now int64) {
 	f.shed(exchange.BreakerOpen, int((m.RetryAfter(now)+999_999_999)/1e9))
 }
 
-// beginTry makes m the target of a try, if its breaker lets it through.
+// beginTry makes m the target of a try, and reports whether its breaker lets the try through.
 func (f *flow) beginTry(m *upstream.Member, now int64) bool {
 	ticket, ok := m.Admit(now)
 	if !ok {
@@ -90,16 +91,16 @@ func (f *flow) beginTry(m *upstream.Member, now int64) bool {
 	return true
 }
 
-// staleAfter is how long a connection may have been idle until the socket itself is asked whether
-// the peer has closed it. The loop would have been told, but perhaps not in this turn; and a
-// request that may not be repeated, or has met a stale connection already, is worth the call
-// always.
+// staleAfter is for how many nanoseconds a connection may have been idle before the socket itself
+// is asked whether the peer has closed it. The loop learns of that too, but perhaps only in a later
+// turn. A request that may not be repeated, or has met a stale connection already, is always worth
+// that system call.
 const staleAfter = int64(1e9)
 
-// fit says whether a connection may be used that carries nothing, or is shared.
+// fit reports whether an idle or shared connection may be used.
 func (f *flow) fit(s *upstreamConn, now int64) bool {
 	switch {
-	case s.shared(): // it is looked after
+	case s.shared(): // PINGs check it
 		return true
 	case now-s.idleSince <= staleAfter && f.idempotent() && !f.is(freeRetry) || s.conn.Alive():
 		return true
@@ -107,15 +108,15 @@ func (f *flow) fit(s *upstreamConn, now int64) bool {
 	return s.http2 != nil && s.http2.lives()
 }
 
-// connect finds a connection to the picked target: an idle one, a new one, or a place in the queue.
-// A request that has met a stale connection gets a new one where it can: the others of the pool may
-// be as old.
+// connect finds a connection to the picked target, an idle or a new one, or else queues the
+// request. A request that has met a stale connection gets a new one if possible: the others in the
+// pool may be as old.
 func (f *flow) connect() {
 	pool, now := &f.member.Pool, f.w.loop.Now()
 	fresh := f.is(freeRetry)
 	switch f.view.Upstreams[f.Upstream].Protocol {
 	case upstream.HTTP2:
-		fresh = false // they are looked after
+		fresh = false // PINGs check busy ones, and fit idle ones
 	case upstream.Negotiated:
 		fresh = fresh || f.req.Upgrade != nil // HTTP/2 has no upgrades
 	}
@@ -130,7 +131,7 @@ func (f *flow) connect() {
 		}
 		s := conn.(*upstreamConn)
 		if !f.fit(s, now) {
-			s.member = f.member // another loop's may have been the last to use it
+			s.member = f.member // a member of another loop may have used it last
 			s.close()
 			continue
 		}
@@ -150,7 +151,9 @@ func (f *flow) connect() {
 	if u.Limited {
 		f.wait.Patience = f.view.Classes[f.Class].Patience
 		if f.due != 0 {
-			left := f.due - now // what a try is let have that may show quicker answers is the half of it
+			// Leave time for the quickest answer, but allow a wait of at least half of what is
+			// left: the answer may be quicker.
+			left := f.due - now
 			left = max(left-f.view.locals[f.Upstream].Quickest(now), left/2)
 			f.wait.Patience = max(1, min(f.wait.Patience, left))
 		}
@@ -165,12 +168,11 @@ func (f *flow) connect() {
 	f.w.loop.SetTimer(&f.timer, f, f.tryDeadline(longest))
 }
 
-// Ready implements upstream.Waiting: there is an idle connection or, when c is nil, the permission
-// to open one.
+// Ready implements upstream.Waiting: c is an idle connection, or nil if the flow may open one.
 func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
 	f.w.loop.StopTimer(&f.timer)
 	if c != nil {
-		c.(*upstreamConn).member = m // it may come from another loop, and stay on this one idle
+		c.(*upstreamConn).member = m // it may come from another loop, and become idle on this one
 	}
 	late := f.overdue(now)
 	if late || !f.beginTry(m, now) { // its breaker has opened while the request waited
@@ -197,7 +199,7 @@ func (f *flow) Ready(now int64, m *upstream.Member, c upstream.Conn) {
 	s := c.(*upstreamConn)
 	if !f.fit(s, now) {
 		s.shut()
-		f.dial() // in its place in the pool's count
+		f.dial() // the new connection is counted in place of the old one
 		return
 	}
 	f.use(s)
@@ -218,7 +220,7 @@ func (f *flow) Refused(_ int64, why upstream.Unavailable) {
 	f.fail(503, exchange.PoolFull)
 }
 
-// class is the exchange's in the queue. A copy goes behind everything.
+// class returns the class of the exchange in the queue. A mirror's copy comes last of all.
 func (f *flow) class() uint8 {
 	if f.is(isMirror) {
 		return upstream.Classes - 1
@@ -229,7 +231,7 @@ func (f *flow) class() uint8 {
 // use sends the request on a connection that is idle or was just made.
 func (f *flow) use(s *upstreamConn) {
 	f.endWait(f.w.loop.Now())
-	s.upstream, s.member = &f.view.Upstreams[f.Upstream], f.member // it may be older than the config
+	s.upstream, s.member = &f.view.Upstreams[f.Upstream], f.member // s may be older than the config
 	if s.http2 != nil {
 		s.http2.assign(f)
 		return
@@ -258,7 +260,7 @@ func (f *flow) dial() {
 		f.beginWait()
 	}
 	if err := s.conn.Dial(f.w.loop, reactor.Address{IP: address.TCP, Path: address.Path}, s); err != nil {
-		// Ours, so not counted against the target, and no other target would do better.
+		// The fault is ours: it does not count against the target, and no other would do better.
 		if reactor.OutOfResources(err) {
 			f.w.complainOfDials(err)
 			f.fail(503, exchange.PoolFull)
@@ -271,7 +273,7 @@ func (f *flow) dial() {
 	f.w.loop.SetTimer(&f.timer, f, f.tryDeadline(u.ConnectTimeout))
 }
 
-// connectExpired gives a connection up that takes too long to make, TLS included.
+// connectExpired gives up a connection that takes too long to make, the TLS handshake included.
 func (f *flow) connectExpired(now int64) {
 	if f.overdue(now) && !f.triedEnough(now) {
 		f.fail(504, exchange.DeadlinePassed)
@@ -285,24 +287,24 @@ func (f *flow) connectExpired(now int64) {
 	f.upstreamFailed(upstream.Timeout, reason)
 }
 
-// tryDeadline is when the present try is given up: after so many nanoseconds, and never after the
-// exchange's own deadline.
+// tryDeadline returns when the present try is given up: after nanoseconds from now, but no later
+// than the exchange's own deadline.
 func (f *flow) tryDeadline(after int64) int64 { return min(f.deadline, f.w.loop.Now()+after) }
 
-// batchBytes is the longest message that goes out with the loop's batch: copying a longer one would
-// cost more than the batch saves.
+// batchBytes is the length of the longest message that is sent with the loop's batch: copying a
+// longer one would cost more than the batch saves.
 const batchBytes = 4 << 10
 
-// beginWait notes that there is no connection to the service yet: one is being made, or the pool's
-// bound is reached. A wait goes on over tries that get none.
+// beginWait notes that the exchange waits for a connection: one is being made, or the pool's bound
+// is reached. A wait goes on over tries that get no connection.
 func (f *flow) beginWait() {
 	if f.waitFrom == 0 {
 		f.waitFrom = f.w.loop.Now()
 	}
 }
 
-// endWait counts what was waited. A slow connect is the service's doing, and must not pass for
-// slowness of the gateway.
+// endWait adds the time of the wait to waited. The service is responsible for a slow connect, which
+// must not be counted as the gateway's own time.
 func (f *flow) endWait(now int64) {
 	if f.waitFrom != 0 {
 		f.waited += max(0, now-f.waitFrom)
@@ -310,18 +312,18 @@ func (f *flow) endWait(now int64) {
 	}
 }
 
-// noteSent takes down how long the gateway itself had the request, up to the first try's sending.
+// noteSent sets headUp: how long the gateway itself had the request until the first try was sent.
 func (f *flow) noteSent() {
 	if f.up != nil && f.headUp == 0 && f.is(wroteRequest) {
 		f.headUp = max(1, f.up.on().conn.Sent()-f.Start-f.waited-f.paused)
 	}
 }
 
-// hopByHop are the fields that are never forwarded as they came: those of the connection, and those
+// hopByHop are the fields that are never forwarded as received: those of the connection, and those
 // that frame the body, which the gateway writes itself.
 const hopByHop = http1.HopByHop | 1<<head.ContentLength | 1<<head.Expect
 
-// sendRequest sends the request's head, with as much of the body as is there.
+// sendRequest sends the request's head, with as much of the body as has come.
 func (f *flow) sendRequest() {
 	w, s := f.w, f.up
 	if f.overdue(w.loop.Now()) { // since the connection was asked for
@@ -332,7 +334,7 @@ func (f *flow) sendRequest() {
 	f.flags &^= wroteRequest | expecting | bodyOnItsWay | bodyBehind | sentSlowly | heldSent
 	if f.req.Length != 0 {
 		f.flags |= bodyOnItsWay
-		f.bodyAcked, _ = s.took() // what went before has been answered
+		f.bodyAcked, _ = s.took() // acknowledged bytes of earlier requests do not count
 	}
 	if f.call != nil {
 		f.passTimeout()
@@ -363,8 +365,8 @@ var (
 	contentLength = []byte("Content-Length: ")
 )
 
-// appendRequestHead is the head as the upstream gets it: the path to forward, every field that
-// belongs to the message, and framing of our own making.
+// appendRequestHead appends the head that is sent to the upstream: the path to forward, every field
+// that belongs to the message, and the gateway's own framing.
 func (f *flow) appendRequestHead(out []byte) []byte {
 	out = append(out, f.req.Method...)
 	out = append(out, ' ')
@@ -385,7 +387,7 @@ func (f *flow) appendRequestHead(out []byte) []byte {
 	case f.req.Length > 0:
 		out = appendLength(out, f.req.Length)
 	default:
-		// A length of 0 says that a body was thought of, which POST without one does not.
+		// A length of 0 tells an empty body from none, so it is sent only if the client sent it.
 		if f.req.Fields.Has(head.ContentLength) {
 			out = appendLength(out, 0)
 		}
@@ -413,8 +415,8 @@ func appendInt(out []byte, n int64) []byte {
 	}
 }
 
-// idempotent says whether the method allows the request to be sent again when its fate is unknown
-// (RFC 9110, section 9.2.2).
+// idempotent reports whether the method allows the request to be sent again when it is not known
+// whether it was carried out (RFC 9110, section 9.2.2).
 func (f *flow) idempotent() bool {
 	switch string(f.req.Method) {
 	case "GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE":
@@ -423,12 +425,12 @@ func (f *flow) idempotent() bool {
 	return false
 }
 
-// upstreamFailed ends the present try, and tries again or gives up.
+// upstreamFailed ends the present try, and retries or gives up.
 func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
 	now := f.w.loop.Now()
 	stale := o == upstream.Reset && (f.stale() || f.is(notBegun))
-	// The service has given up when the deadline was over that it was told, before the timer of this
-	// loop was due.
+	// The service has broken off because the deadline that it was told is over; this loop's timer
+	// is only about to fire.
 	late := f.overdue(now) && o == upstream.Reset
 	f.noteSent()
 	f.dropUpstream()
@@ -452,10 +454,10 @@ func (f *flow) upstreamFailed(o upstream.Outcome, reason exchange.Reason) {
 	}
 }
 
-// stale says that a connection which broke had been used before and brought no byte of the
-// response: the keep-alive race, in which the target closed it while the request was on its way.
-// That says nothing of the target's health, so it costs neither an attempt nor the budget. A second
-// such failure of one exchange does.
+// stale reports whether the connection that broke had been used before and brought no byte of the
+// response: the target closed it while the request was on its way. That says nothing about the
+// target's health, so it costs neither an attempt nor anything of the budget. A second such failure
+// of an exchange does.
 func (f *flow) stale() bool {
 	return f.stage == stageSent && f.up.unanswered() && !f.is(freeRetry)
 }
@@ -467,7 +469,7 @@ func failureStatus(o upstream.Outcome) int {
 	return 502
 }
 
-// endTry tells the target how the try went. latency is in nanoseconds, for successes.
+// endTry tells the target how the try ended. latency is in nanoseconds, and counts for successes.
 func (f *flow) endTry(o upstream.Outcome, latency int64) {
 	if f.member != nil {
 		f.leaveTarget(o)
@@ -477,8 +479,8 @@ func (f *flow) endTry(o upstream.Outcome, latency int64) {
 	}
 }
 
-// leaveTarget says, once for each try that was sent, that it is no longer at its target. How long it
-// took counts only where the target had the whole request from the start.
+// leaveTarget notes, once for each try that was sent, that it is no longer at its target. The time
+// that it took counts only if the target had the whole request from the start.
 func (f *flow) leaveTarget(o upstream.Outcome) {
 	if f.met == 0 {
 		return
@@ -491,10 +493,10 @@ func (f *flow) leaveTarget(o upstream.Outcome) {
 	f.met = 0
 }
 
-// mayRetry decides whether a failed try is repeated. What a target that ends its connection has not
-// begun goes to another, whatever was configured: nothing has failed. Two rules come before any
-// configuration: nothing is sent twice that could be carried out twice, and what is gone of a body
-// cannot be sent again.
+// mayRetry reports whether a failed try is to be repeated. Two rules come before any configuration:
+// a request that could be carried out twice is not sent twice, and neither is one of whose body a
+// part is no longer held. A request that a target has not begun, because it ends its connection, is
+// retried whatever was configured: nothing has failed.
 func (f *flow) mayRetry(o upstream.Outcome, stale bool) bool {
 	if f.is(bodyStreamed) || f.is(wroteRequest) && !f.idempotent() || f.w.loop.Now() >= f.deadline {
 		return false
@@ -513,12 +515,12 @@ func (f *flow) mayRetry(o upstream.Outcome, stale bool) bool {
 	}
 	kind := retryKind(o)
 	if f.stage == stageConnecting {
-		kind = RetryConnect // whether it was refused or took too long
+		kind = RetryConnect // whether the connect was refused or took too long
 	}
 	return f.view.Upstreams[f.Upstream].RetryOn&kind != 0 && f.triesLeft() && f.spendRetry()
 }
 
-// triesLeft says whether the configured tries are not used up. The free retry is none of them.
+// triesLeft reports whether there are configured tries left. The free retry is not one of them.
 func (f *flow) triesLeft() bool {
 	used := f.tries
 	if f.is(freeRetry) {
@@ -547,7 +549,8 @@ func retryKind(o upstream.Outcome) RetryOn {
 	return 0
 }
 
-// retryStatus decides whether a response's status is tried again instead of passed on.
+// retryStatus reports whether to retry a request because of its response's status, instead of
+// passing the response on.
 func (f *flow) retryStatus(status int) bool {
 	var kind RetryOn
 	switch status {
@@ -563,8 +566,9 @@ func (f *flow) retryStatus(status int) bool {
 		f.w.loop.Now() < f.deadline && f.spendRetry()
 }
 
-// retry goes to the next target with the request as it was. The body, as far as it has been used,
-// is still held, or in the client's buffer. free says that the try costs nothing of the budget.
+// retry sends the request, as it was, to the next target. The part of the body that has been sent
+// is still held, or in the client's buffer. free says that the try does not count against the
+// budget.
 func (f *flow) retry(free bool) {
 	if !free {
 		f.view.locals[f.Upstream].Retried(f.w.loop.Now())
@@ -585,7 +589,7 @@ func (f *flow) retry(free bool) {
 	f.attempt()
 }
 
-// dropUpstream gives up what is under way upstream.
+// dropUpstream gives up the try that is under way at the upstream, and its response.
 func (f *flow) dropUpstream() {
 	if s := f.up; s != nil {
 		f.up = nil

@@ -8,20 +8,20 @@ import (
 )
 
 const (
-	// encodePiece is how much content is read at a time for an encoder, and given to it: a loop has
-	// other clients.
+	// encodePiece is how many bytes of content are read for an encoder, and given to it, at a time.
+	// It is small because a loop has other clients.
 	encodePiece = 16 << 10
-	// encodeKept bounds what an encoder may keep back. What comes out at once is to fit a loop's
-	// largest buffer, also where it does not become smaller: what was kept, and one piece, or the
-	// 60 KB that may come with a head.
+	// encodeKept bounds how many bytes an encoder may keep back. What it returns at once has to fit
+	// into a loop's largest buffer even if the content does not become smaller: what was kept, and
+	// one piece, or the 60 KB that may come with a head.
 	encodeKept = 32 << 10
-	// encodeBurst is what burst is else. A piece takes 100 µs to a millisecond, ten times what passing
-	// on 60 KB does.
+	// encodeBurst takes the place of burst for encoded content. A piece takes 100 µs to a
+	// millisecond, ten times as long as passing on 60 KB.
 	encodeBurst = 4
 )
 
-// startEncoding makes the framing of an upstream's response that of its encoded content, whose length
-// is not known.
+// startEncoding sets the framing of an upstream's response to that of the encoded content, whose
+// length is not known.
 func (f *flow) startEncoding() {
 	if f.bodiless() || f.res.Framing == http1.None {
 		f.CloseEncoder()
@@ -30,8 +30,8 @@ func (f *flow) startEncoding() {
 	f.res.Framing, f.res.Length = http1.Chunked, head.Unknown
 }
 
-// sendEncoded is send for content that is encoded. The encoder is flushed when nothing more has come,
-// so that no client waits for what its service has said.
+// sendEncoded is send for content that is encoded. It flushes the encoder when nothing more has
+// come, so that no client waits for content that its service has sent.
 func (f *flow) sendEncoded(data []byte, parts parts) bool {
 	ends := parts & withEnd
 	parts &^= withEnd
@@ -45,7 +45,7 @@ func (f *flow) sendEncoded(data []byte, parts parts) bool {
 			until = exchange.Last
 			parts |= withEnd
 		case f.up != nil && !f.up.pending() && f.unflushed+len(piece) > 0:
-			until = exchange.Flush // a head alone goes without the beginning of an encoding
+			until = exchange.Flush // but a head alone is sent without the beginning of an encoding
 		}
 		if !f.sendPiece(piece, until, parts) {
 			return false
@@ -57,7 +57,7 @@ func (f *flow) sendEncoded(data []byte, parts parts) bool {
 	}
 }
 
-// sendPiece encodes and sends a piece, which may leave nothing to be sent.
+// sendPiece encodes a piece, and sends what the encoder returns, which may be nothing.
 func (f *flow) sendPiece(piece []byte, until exchange.Until, parts parts) bool {
 	w := f.w
 	if w.encoded == nil {
@@ -82,7 +82,7 @@ func (f *flow) sendPiece(piece []byte, until exchange.Until, parts parts) bool {
 
 // failEncoding ends an exchange whose content cannot be encoded any more.
 func (f *flow) failEncoding(parts parts) {
-	if parts&withHead != 0 { // nothing has gone out
+	if parts&withHead != 0 { // nothing was sent
 		f.stage = stagePolicies
 		f.fail(500, exchange.EncodeFailed)
 		return
@@ -90,22 +90,22 @@ func (f *flow) failEncoding(parts parts) {
 	f.cut(exchange.EncodeFailed)
 }
 
-// flushEncoder sends what the encoder has kept of content that was given to it.
+// flushEncoder sends what the encoder has kept back.
 func (f *flow) flushEncoder() bool {
 	return f.Encoder == nil || f.unflushed == 0 || f.sendPiece(nil, exchange.Flush, 0)
 }
 
-// flushIdle does that where the upstream has nothing more now. Its last read may have brought nothing
-// but framing, or no byte: then the encoder was promised more than came. A client that is behind gets
-// it when it has caught up, and the upstream is read again.
+// flushIdle calls flushEncoder if the upstream has nothing more now. sendEncoded did not flush if
+// more seemed to follow, but the read after it may bring only framing, or nothing. A client that is
+// behind gets the content when it has caught up, and the upstream is read again.
 func (f *flow) flushIdle() {
 	if f.Encoder != nil && f.unflushed > 0 && f.stage == stageStreaming && f.readsOn() && !f.up.pending() {
 		f.flushEncoder()
 	}
 }
 
-// burst is how many reads the exchange's connections may do, or how many pieces of an answer it may be
-// sent, until the others are served.
+// burst returns how many reads the exchange's connections may do, or how many pieces of an answer
+// they may be sent, before others are served.
 func (f *flow) burst() int {
 	if f.Encoder != nil {
 		return encodeBurst
@@ -113,7 +113,7 @@ func (f *flow) burst() int {
 	return burst
 }
 
-// staleTrailers say something of content that has been encoded since: digests, and the tag of what it
-// was (RFC 9530, section 2; RFC 9110, section 8.8.3).
+// staleTrailers are trailers that are no longer true of encoded content: digests, and the entity
+// tag (RFC 9530, section 2; RFC 9110, section 8.8.3).
 var staleTrailers = exchange.Names{[]byte("Content-MD5"), []byte("Digest"), []byte("Content-Digest"),
 	[]byte("Repr-Digest"), []byte("ETag")}

@@ -7,10 +7,10 @@ import (
 	"plimsoll/internal/head"
 )
 
-// A fetch is an exchange that a policy has begun (exchange.Exchange.Fetch): it has no client, and its
-// response goes to the policy's sink. It is a flow like any other, with a stream of its own kind, so
-// that retries, breakers, limits of concurrency and deadlines hold for it as for a client's request.
-// It is neither counted nor logged as one: those who wait for it are.
+// A fetch is an exchange that a policy has begun (exchange.Exchange.Fetch). It has no client, and
+// its response goes to the policy's sink. It is a flow like any other, with its own kind of stream.
+// So retries, breakers, concurrency limits and deadlines apply to it as to a client's request. It
+// is neither counted nor logged; the requests that wait for it are.
 
 // maxFetches bounds the fetches of one loop.
 const maxFetches = 8192
@@ -20,9 +20,9 @@ type fetchStream struct {
 	w      *Worker
 	flow   *flow
 	sink   exchange.Sink
-	origin origin // of the client's that it was begun for, as it was then
+	origin origin // a copy of that of the client's request for which it was begun
 	index  int    // in the worker's fetches; -1 once it is over
-	begun  bool   // it has left the policy that began it
+	begun  bool   // start was called, after the policy that began it has returned
 	full   bool   // the sink takes nothing until it wakes the exchange
 	whole  bool   // the response has come whole
 }
@@ -34,7 +34,7 @@ func (w *Worker) Fetch(x *exchange.Exchange, req *head.Request, sink exchange.Si
 	}
 	f := w.flowOf(x)
 	st := &fetchStream{w: w, sink: sink, origin: *f.origin, index: len(w.fetches)}
-	f.origin.fresh = false // the fetch is judged in its place
+	f.origin.fresh = false // the fetch is judged instead of the client's request
 	m := w.newFlow(st, &st.origin)
 	st.flow = m
 	w.fetches = append(w.fetches, st)
@@ -56,7 +56,7 @@ func (w *Worker) Fetch(x *exchange.Exchange, req *head.Request, sink exchange.Si
 	return true
 }
 
-// copyRequest takes the head of a fetch into memory of its own.
+// copyRequest copies the head of a fetch into memory that belongs to the fetch.
 func (m *flow) copyRequest(f *flow, req *head.Request) {
 	kept := func(b []byte) []byte {
 		if b == nil {
@@ -125,11 +125,12 @@ func (st *fetchStream) later() {
 	})
 }
 
-// stalledShare is the part of a route's stream timeout after which a sink is told that it holds up
-// its fetch: time is left for those who wait for more, and would be cut off at the end of that.
+// stalledShare divides a route's stream timeout: after that part of it a sink is told that it holds
+// up its fetch. Time is left then for the exchanges that wait for more, and are cut off at the end
+// of the timeout.
 const stalledShare = 8
 
-// stalled is called when the sink may have been full for long.
+// stalled is called when the sink may have been full for long. It tells the sink if it still is.
 func (st *fetchStream) stalled(now int64) {
 	if st.full {
 		st.sink.FetchStalled()
@@ -137,8 +138,8 @@ func (st *fetchStream) stalled(now int64) {
 	}
 }
 
-// send implements stream. Of an answer of the gateway's own, which stands for a response that did not
-// come, the sink hears at the end.
+// send implements stream. An answer of the gateway's own, which takes the place of a response that
+// did not come, is not sent: the sink is told at the end of the fetch.
 func (st *fetchStream) send(f *flow, buf []byte, from, to int, parts parts) error {
 	if f.is(answered) {
 		return nil

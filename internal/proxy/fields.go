@@ -9,17 +9,17 @@ import (
 	"plimsoll/internal/policy/forwarded"
 )
 
-// Three kinds of fields go from a message whatever its route: those of one connection
-// (http1.HopByHop), those that Connection names, and those that the route's policies remove. The
-// head loses them where it is read and written; this file sees to the same names in trailers, in
-// the Trailer field that announces those, and in interim responses.
+// Three kinds of fields are removed from a message: those of one connection (http1.HopByHop), those
+// that Connection names, and those that the route's policies remove. From heads they are removed
+// when these are read and written. This file removes them from trailers, from the Trailer field
+// that announces those, and from interim responses.
 
-// connectionOptions is what the Connection fields of a head say, for http1.StripNamed. It is a copy
-// that lives as long as the exchange: the memory of a response's head is used again before its
-// trailers come.
+// connectionOptions returns what the Connection fields of a head name, for http1.StripNamed. It is
+// a copy that lives as long as the exchange: the memory of a response's head is used again before
+// its trailers come.
 func (f *flow) connectionOptions(l *head.List) []byte {
 	if !http1.NamesFields(l) {
-		return nil // as nearly always: Connection says keep-alive or close
+		return nil // this is usual: Connection says keep-alive or close
 	}
 	n := 0
 	for i := range l.Len() {
@@ -37,18 +37,18 @@ func trimTrailer(l *head.List, options []byte, removed exchange.Names, claims fo
 	})
 }
 
-// requestTrailers is the trailers that the upstream gets, or nil. The body is complete.
+// requestTrailers returns the trailers that the upstream gets, or nil. The body must be complete.
 func (f *flow) requestTrailers() *head.List {
 	l := f.stream.trailers()
 	if l != nil {
 		http1.StripNamed(l, f.connectionOptions(&f.req.Fields))
 		f.route.Chain.RequestRemoved.Remove(l)
-		f.view.Claims.Drop(l) // a trusted peer's too: they count in the head alone
+		f.view.Claims.Drop(l) // even a trusted peer's: claims count only in the head
 	}
 	return l
 }
 
-// responseTrailers is the trailers that the client gets, or nil. The body is complete.
+// responseTrailers returns the trailers that the client gets, or nil. The body must be complete.
 func (f *flow) responseTrailers() *head.List {
 	if f.call != nil && f.call.web.down {
 		return nil // they are in the body
@@ -56,8 +56,8 @@ func (f *flow) responseTrailers() *head.List {
 	return f.trailersBehind()
 }
 
-// trailersBehind is what stands behind the response's content: the upstream's trailers, as far as
-// they are passed on, or the gateway's own in their place, or nil.
+// trailersBehind returns the trailers behind the response's content, or nil: those of the upstream
+// that are passed on, or the gateway's own instead of them.
 func (f *flow) trailersBehind() *head.List {
 	if f.call != nil && f.call.own != nil {
 		return f.call.own
@@ -79,8 +79,8 @@ func (f *flow) trailersBehind() *head.List {
 	return l
 }
 
-// sourceTrailers is the trailers of an answer whose content comes from a source, or nil. Those of one
-// connection went when they came.
+// sourceTrailers returns the trailers of an answer whose content comes from a source, or nil. Those
+// of one connection were removed when the trailers were received.
 func (f *flow) sourceTrailers() *head.List {
 	source, ok := f.Source.(exchange.TrailingSource)
 	if !ok {
@@ -96,7 +96,7 @@ func (f *flow) sourceTrailers() *head.List {
 	return l
 }
 
-// trimRequest readies the request's Trailer field for the upstream. It may be called again for
+// trimRequest prepares the request's Trailer field for the upstream. It may be called again for
 // another try.
 func (f *flow) trimRequest() {
 	if fields := &f.req.Fields; fields.Has(head.Trailer) {
@@ -104,8 +104,8 @@ func (f *flow) trimRequest() {
 	}
 }
 
-// trimResponse readies the response's Trailer field for the client, and keeps what its trailers
-// will be judged by.
+// trimResponse prepares the response's Trailer field for the client, and keeps the names in its
+// Connection fields for the trailers.
 func (f *flow) trimResponse() {
 	fields := &f.res.Fields
 	f.downOptions = nil
@@ -115,16 +115,17 @@ func (f *flow) trimResponse() {
 	}
 }
 
-// interimDrop are the fields that no interim response passes on: it has no trailers to announce.
+// interimDrop are the fields that are not passed on in interim responses, which have no trailers to
+// announce.
 const interimDrop = hopByHop | 1<<head.Trailer
 
-// stripInterim takes out of an interim response what would go from the response itself.
+// stripInterim removes the fields from an interim response that policies remove from the response.
 func (f *flow) stripInterim() {
 	f.route.Chain.ResponseRemoved.Remove(&f.res.Fields)
 }
 
-// appendVia adds the gateway to Via, where the route asks for it, behind what others have said (RFC
-// 9110, section 7.6.3). came is the version in which the message came.
+// appendVia adds the gateway to Via if the route asks for it, behind the entries of others (RFC
+// 9110, section 7.6.3). came is the version of HTTP in which the message was received.
 func (f *flow) appendVia(out []byte, came version) []byte {
 	if f.route.Via == "" {
 		return out
@@ -134,15 +135,15 @@ func (f *flow) appendVia(out []byte, came version) []byte {
 	return append(out, crlf...)
 }
 
-// passesOn says that the response is an upstream's, be it a stored one.
+// passesOn reports whether the response is one of an upstream, perhaps a stored one.
 func (f *flow) passesOn() bool { return !f.is(answered) || f.Relayed }
 
-// viaValue is the value of Via for a response that came in HTTP/1.
+// viaValue returns the value of Via for the response.
 func (f *flow) viaValue() []byte {
 	return f.viaOf(f.answeredIn)
 }
 
-// viaOf is the value of Via for a message that came in a version.
+// viaOf returns the value of Via for a message that was received in the version came.
 func (f *flow) viaOf(came version) []byte {
 	v := viaVersions[came]
 	return append(append(f.Alloc(len(v) + len(f.route.Via))[:0], v...), f.route.Via...)
@@ -152,8 +153,8 @@ var viaVersions = [...]string{http10: "1.0 ", http11: "1.1 ", http20: "2 ", http
 
 var altSvcName = []byte("alt-svc")
 
-// mustSayAltSvc says whether a response over TCP tells the client of HTTP/3 (RFC 7838, section 3). A
-// service that says something itself knows better.
+// mustSayAltSvc reports whether a response over TCP has to announce HTTP/3 to the client (RFC 7838,
+// section 3). If the service has set the field itself, that stays.
 func (f *flow) mustSayAltSvc(l *Listener) bool {
 	return l.AltSvc != nil && f.Response.Fields.Find(altSvcName) == nil
 }
@@ -169,9 +170,9 @@ var (
 	upgradeLine   = []byte("Connection: upgrade\r\n")
 )
 
-// appendRequestConnection says what concerns the connection to the upstream: which protocols the
-// client would upgrade to, and that it takes trailers (RFC 9110, sections 7.8 and 10.1.4). An
-// HTTP/1.0 client gets no chunks, so no trailers.
+// appendRequestConnection appends the fields that concern the connection to the upstream: the
+// protocols to which the client would upgrade, and whether it takes trailers (RFC 9110, sections
+// 7.8 and 10.1.4). An HTTP/1.0 client gets no chunks, so no trailers.
 func (f *flow) appendRequestConnection(out []byte) []byte {
 	trailers := f.version > http10 && http1.AcceptsTrailers(&f.req.Fields)
 	switch {
@@ -187,7 +188,7 @@ func (f *flow) appendRequestConnection(out []byte) []byte {
 	return http1.AppendUpgrade(out, f.req.Upgrade)
 }
 
-// rebaseFields moves what is in old of a list's fields to the same places in new.
+// rebaseFields makes the fields of a list that point into old point to the same places in new.
 func rebaseFields(l *head.List, old, new []byte) {
 	for i := range l.Len() {
 		field := l.At(i)
@@ -196,7 +197,8 @@ func rebaseFields(l *head.List, old, new []byte) {
 	}
 }
 
-// rebase is the part of new that p was of old; what was not part of old stays.
+// rebase returns the part of new that is at the place that p has in old. If p is not a part of old,
+// it returns p.
 func rebase(p, old, new []byte) []byte {
 	at := offset(p, old)
 	if len(p) == 0 || at < 0 || at >= len(old) {
@@ -205,7 +207,8 @@ func rebase(p, old, new []byte) []byte {
 	return new[at : at+len(p)]
 }
 
-// offset is where p begins in buf. Of a p that is not a part of buf it is below 0, or beyond buf's end.
+// offset returns where p begins in buf. If p is not a part of buf, it is negative, or at or beyond
+// the end of buf.
 func offset(p, buf []byte) int {
 	return int(uintptr(unsafe.Pointer(unsafe.SliceData(p))) - uintptr(unsafe.Pointer(unsafe.SliceData(buf))))
 }

@@ -7,11 +7,11 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// abort ends an exchange whose client is gone, or is being cut off. The upstream connection, the
-// target's count, the timer and the place in a queue go with it.
+// abort ends an exchange whose client is gone, or is being cut off. It gives up the upstream
+// connection, the target's count, the timer and the place in a queue.
 func (f *flow) abort(reason exchange.Reason) {
 	if f.stage == stageSending {
-		return // all of it is on its way out, and Run ends it in this very turn
+		return // everything was sent, and Run ends the exchange in this turn
 	}
 	end := exchange.ClientGone
 	if reason != exchange.NoReason {
@@ -23,8 +23,8 @@ func (f *flow) abort(reason exchange.Reason) {
 	f.stream.reset(f)
 }
 
-// cut ends an exchange whose response has begun and cannot be completed: the stream is reset, so that
-// what the client has cannot pass for the whole.
+// cut ends an exchange whose response has begun and cannot be completed. It resets the stream, so
+// that the client does not take what it has got to be whole.
 func (f *flow) cut(reason exchange.Reason) {
 	if f.call != nil && f.cutCall(reason) {
 		return
@@ -44,7 +44,7 @@ func (f *flow) leaveAll() {
 	f.endTry(upstream.Cancelled, 0)
 }
 
-// finish ends an exchange whose response has gone out whole.
+// finish ends an exchange whose whole response was sent.
 func (f *flow) finish(end exchange.End, now int64) {
 	if end == exchange.GatewayAnswer {
 		end = endOf[f.Reason.Fault()]
@@ -53,14 +53,14 @@ func (f *flow) finish(end exchange.End, now int64) {
 	f.stream.finish(f, f.is(closeClient))
 }
 
-// endOf is how an exchange ended that the gateway answered, by whose doing it was.
+// endOf maps the kind of fault to how an exchange ended that the gateway itself answered.
 var endOf = [...]exchange.End{
 	exchange.NoFault: exchange.GatewayAnswer, exchange.ClientFault: exchange.GatewayAnswer,
 	exchange.UpstreamFault: exchange.UpstreamFailed, exchange.ProtectionFault: exchange.Shed,
 }
 
-// account tells the policies, the counters and the access log, exactly once in each exchange's
-// life.
+// account reports the end of an exchange to the policies, the counters and the access log. It must
+// be called exactly once in each exchange's life.
 func (f *flow) account(end exchange.End, now int64) {
 	if f.stage == stageOver {
 		panic("proxy: an exchange ended twice")

@@ -17,8 +17,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// flow is an exchange as the data plane carries it: the contract's Exchange, the two messages'
-// parsers, and where it stands. Flows are reused, the last one used first.
+// flow is an exchange in the data plane: the Exchange that policies see, the parsers of the two
+// messages, and the state of the exchange. Flows are reused; the one used last is taken first.
 //
 // Its stages:
 //
@@ -26,20 +26,21 @@ import (
 //	             ↑      └→ holding → waiting → connecting → sent ─┬→ streaming → sending → over
 //	             └─ retry ──────────────┴──────────┴──────────┘   └→ tunnel → over
 //
-// holding is left out where the body came with the head, or is not held; waiting and connecting are
-// left out where an idle connection is there; any stage but sending may fail into over. In policies
-// and in sent a policy may hold the exchange: that is the flag held, and no stage of its own. In
-// sending nothing upstream is left to give up, and what ends the exchange is Run alone, in the same
-// turn: a client that goes, or a timer that is due, waits for it.
+// The stage holding is skipped if the body came with the head, or is not held; waiting and
+// connecting are skipped if there is an idle connection. Any stage but sending may fail into over.
+// In policies and in sent a policy may hold the exchange: that is the flag held, and not a stage.
+// In sending there is nothing upstream left to give up, and only Run ends the exchange, in the same
+// turn: if the client goes, or a timer fires, that is dealt with after Run.
 //
-// The request's body goes its own way meanwhile: it may still be arriving in any stage up to over.
+// The request's body is independent of the stage: it may still be arriving in any stage before
+// over.
 type flow struct {
 	exchange.Exchange // Begin and Finish reset it
 	life
 
 	w     *Worker
-	match route.Match    // Match fills it; only Params leads to it
-	req   http1.Request  // reset apart, because it keeps its memory
+	match route.Match    // Match fills it; only Params points to it
+	req   http1.Request  // reset separately, because it keeps its memory
 	res   http1.Response // likewise
 	timer reactor.Timer
 	pace  reactor.Timer // when the pace of the request's body is judged
@@ -47,8 +48,9 @@ type flow struct {
 	next  *flow // in the free list
 }
 
-// life is what belongs to one use of a flow, from newFlow to freeFlow. One assignment resets it: a
-// field that must survive does not belong here, nor a large one: every exchange pays for it.
+// life holds what belongs to one use of a flow, from newFlow to freeFlow. A single assignment
+// resets it. So a field that must survive does not belong here, and neither does a large one,
+// because every exchange pays for resetting it.
 type life struct {
 	view         *view
 	route        *Route
@@ -58,15 +60,15 @@ type life struct {
 	member       *upstream.Member // the target in use, between Begin and End
 	ticket       breaker.Ticket   // of the target's breaker, for this try
 	tried        [maxTries]*upstream.Member
-	call         *call           // what a gRPC call has besides; nil for other exchanges
-	heldBody     *reactor.Buffer // what is held of the body; see hold.go
+	call         *call           // the state of a gRPC call; nil for other exchanges
+	heldBody     *reactor.Buffer // the part of the body that is held; see hold.go
 	heldResponse *reactor.Buffer // a response that a policy holds; see holdResponse
 	copy         *reactor.Buffer // the copy of a mirrored request
-	rest         []byte          // of Body, what the client has not been given yet
-	webSocket    *webSocket      // of a tunnel that is one; nil else
+	rest         []byte          // the part of Body that the client has not been given yet
+	webSocket    *webSocket      // for a tunnel of WebSocket; else nil
 
 	copyIndex   int    // of a mirror, in the worker's copies
-	downOptions []byte // what Connection said in the response's head, once written: see trimResponse
+	downOptions []byte // the response's Connection field, once written: see trimResponse
 
 	stage   stage
 	at      uint8   // the next policy of the phase that is under way
@@ -77,46 +79,48 @@ type life struct {
 	answeredIn version
 	flags      flowFlags
 
-	deadline int64 // the end of the route's timeout; streamed body bytes move it on
-	due      int64 // the trusted peer's deadline, which nothing moves; 0 for none
-	// since when the route's timeout counts: its first policy's turn, the last bytes of the body that
-	// moved, or the last look at a client that did not take its answer
+	deadline int64 // the end of the route's timeout; bytes of a streamed body postpone it
+	due      int64 // the trusted peer's deadline, which nothing postpones; 0 for none
+	// when the route's timeout began to count: at the first policy, when bytes of the body last
+	// moved, or when a client that did not take its answer was last looked at
 	timeoutFrom int64
-	sentAt      int64 // when the request's head was sent, for the target's latency; before, the dial's begin
-	// one more than the tries of this loop that this one found at its target, while it is there
-	// itself; 0 else
+	sentAt      int64 // when the request's head was sent; before that, when the dial began
+	// one more than the number of other tries of this loop that this one found at its target; 0
+	// while this one is not there
 	met int
-	// When the waiting for a held body or an upstream connection began; 0 while there is none.
+	// when the wait for a held body or an upstream connection began; 0 if the exchange does not
+	// wait
 	waitFrom    int64
 	pausedAt    int64 // when the present hold of a policy began
 	upstreamEnd int64 // when the response's head came
-	lastRead    int64 // when its last bytes came
+	lastRead    int64 // when the response's last bytes came
 	headBytes   int64 // of the request
 	bodyIn      int64 // bytes of the request's body, received
 	heldIn      int64 // bodyIn, when the holding ended
 	copied      int64 // bytes of the body in the mirror's copy
 	headOut     int64 // bytes of the response's head
 	bodyOut     int64 // bytes of the response, head and framing included, given to the client
-	mark        int64 // of bodyIn, when judgeBody looked the last time
+	mark        int64 // bodyIn when judgeBody last looked
 	bodyAcked   int64 // bytes that the upstream had acknowledged when it was last looked at
 	answerBy    int64 // when the response's head must have come, as far as is known
 
-	// In nanoseconds: headUp is from the head's arrival until it was sent on, and headDown likewise
-	// for the response. Both are the gateway's own time. headUp leaves out waited, the waiting
-	// before it was taken, which is the client's or the service's. Neither has what policies held
-	// the exchange: paused, and of that pausedDown in the response phase.
+	// Durations in nanoseconds. headUp is the time from the arrival of the request's head until it
+	// was sent on, and headDown the same for the response. Both are the gateway's own time. So
+	// headUp leaves out waited, the time of waiting for the client or the service, and both leave
+	// out the time for which policies held the exchange: paused, of which pausedDown in the
+	// response phase.
 	headUp, headDown, waited, paused, pausedDown int64
 
 	unflushed    int // bytes of content that the encoder was given since its last flush
 	interims     int // interim responses of the present try
-	interimBytes int // of their heads
+	interimBytes int // bytes of their heads
 }
 
 // maxTries is the first try, the five retries that a config may allow, and the free one.
 const maxTries = 7
 
-// maxSpare is how many exchanges a loop keeps for their next use, about 5 KB each; what a flood
-// leaves beyond goes to the garbage collector.
+// maxSpare is how many unused flows a loop keeps for their next use, about 5 KB each. Further ones,
+// left by a flood of requests, go to the garbage collector.
 const maxSpare = 2048
 
 type stage uint8
@@ -127,7 +131,7 @@ const (
 	stageHolding               // the body is received before a target is picked
 	stageWaiting               // for a free connection
 	stageConnecting
-	stageSent      // the head is with the upstream, its answer awaited
+	stageSent      // the head was sent to the upstream, and its answer is awaited
 	stageStreaming // the response's head is with the client
 	stageTunnel
 	stageSending // the response's last bytes are in the loop's batch
@@ -135,23 +139,23 @@ const (
 	stages
 )
 
-// The predicates below name what the order of the stages means, so that only they rely on it.
+// Only the predicates below rely on the order of the stages.
 
-// beforeTry says that no target is in use yet. It relies on stageConnecting being the first stage of
-// a try.
+// beforeTry reports whether no target is in use yet. It relies on stageConnecting being the first
+// stage of a try.
 func (s stage) beforeTry() bool { return s < stageConnecting }
 
-// headSent says that the stage lies behind the sending of the request's head. It says so of answers
-// of the gateway's own too, for which nothing was sent: whether an upstream is there is another
-// question. It relies on stageSent being the first stage in which the head is with the upstream.
+// headSent reports whether the stage comes after the sending of the request's head. It is also true
+// for answers of the gateway's own, for which nothing was sent: it does not say whether there is an
+// upstream. It relies on stageSent being the first stage after the head was sent.
 func (s stage) headSent() bool { return s >= stageSent }
 
-// responseBegun says that the response is on its way to the client: nothing else can be answered
-// any more. It relies on stageStreaming being the first such stage, and on streamBody, which steps
-// back to stageSent where the head did not go out after all.
+// responseBegun reports whether the response is on its way to the client, so that no other answer
+// is possible. It relies on stageStreaming being the first such stage, and on streamBody, which
+// steps back to stageSent if the head was not sent after all.
 func (s stage) responseBegun() bool { return s >= stageStreaming }
 
-// readsResponse says that more of a response is awaited from the upstream, its head or its body.
+// readsResponse reports whether more of a response is awaited from the upstream, head or body.
 func (s stage) readsResponse() bool { return s == stageSent || s == stageStreaming }
 
 type flowFlags uint32
@@ -159,34 +163,34 @@ type flowFlags uint32
 const (
 	held         flowFlags = 1 << iota // a policy will resume
 	inResponse                         // it was held in the response phase
-	requestSent                        // the request is with the upstream whole, its body too
+	requestSent                        // the whole request was sent to the upstream, its body too
 	bodyStreamed                       // parts of the body are gone and cannot be sent again
 	wroteRequest                       // bytes of the present try went into the upstream's socket
-	freeRetry                          // the retry that a stale connection earns has been used
+	freeRetry                          // the free retry after a stale connection has been used
 	expecting                          // the upstream decides whether the body comes: see expect.go
-	continued                          // the client needs no 100: it had one, or sends already
+	continued                          // the client needs no 100: it got one, or sends already
 	toHEAD                             // the request's method is HEAD
 	closeClient                        // the client's connection ends with this exchange
-	answered                           // the gateway's own answer
+	answered                           // the response is the gateway's own answer
 	mirrored                           // a copy is being made, or was sent
 	isMirror                           // this is the copy: there is no client
 	downEnded                          // a tunnel's upstream sends no more
 	bodyHeld                           // the body was held, as far as it may be
 	bodyOnItsWay                       // the upstream may not have acknowledged the body
-	bodyBehind                         // it had not when it was last looked at
+	bodyBehind                         // when last looked at, it had not acknowledged all of it
 	endless                            // the response is a stream of events: see objective.go
-	sentSlowly                         // the request was not with the target whole from the start
+	sentSlowly                         // the whole request was not sent at once
 	bodyWhole                          // the request's body has come whole
 	expects                            // the client waits for 100 before it sends the body
-	notBegun                           // the target has said that it has not begun with the try
-	heldSent                           // the upstream has what is held of the body
-	earlyData                          // it came before the handshake was complete
-	isFetch                            // it is the gateway's own: see fetch.go
+	notBegun                           // the target has said that it has not begun the request
+	heldSent                           // the part of the body that is held was sent to the upstream
+	earlyData                          // the request came before the handshake was complete
+	isFetch                            // the request is the gateway's own: see fetch.go
 )
 
 func (f *flow) is(flag flowFlags) bool { return f.flags&flag != 0 }
 
-// version is that of the protocol in which the client speaks.
+// version is a version of HTTP.
 type version uint8
 
 const (
@@ -196,7 +200,7 @@ const (
 	http30
 )
 
-// newFlow takes a flow for a stream whose first bytes of a request are there.
+// newFlow takes a flow for a stream on which the first bytes of a request have come.
 func (w *Worker) newFlow(st stream, o *origin) *flow {
 	f := w.takeFlow()
 	f.stream, f.origin, f.view = st, o, w.view
@@ -219,8 +223,8 @@ func (w *Worker) takeFlow() *flow {
 	return f
 }
 
-// dropSpareFlows leaves half of the flows to the garbage collector that nobody has used since it was called
-// last: many are left when exchanges that waited were packed.
+// dropSpareFlows leaves half of the flows that were not used since its last call to the garbage
+// collector: packing exchanges that wait leaves many.
 func (w *Worker) dropSpareFlows() {
 	for range w.leastSpare / 2 {
 		f := w.flows
@@ -263,17 +267,18 @@ func (w *Worker) keepFlow(f *flow) {
 	}
 }
 
-// forgetFlow leaves a flow to the garbage collector: a timer that is stopped is still in its slot.
+// forgetFlow leaves a flow to the garbage collector. It releases the timers first, because even a
+// stopped timer is still in its slot.
 func (w *Worker) forgetFlow(f *flow) {
 	w.loop.ReleaseTimer(&f.timer)
 	w.loop.ReleaseTimer(&f.pace)
 }
 
-// flowOf finds the flow that x is embedded in, at its beginning.
+// flowOf returns the flow that embeds x as its first field.
 func (w *Worker) flowOf(x *exchange.Exchange) *flow { return (*flow)(unsafe.Pointer(x)) }
 
-// begin is called when the request's head, of so many bytes, is complete. whole says that its body
-// is too.
+// begin is called when the request's head is complete. bytes is its length. whole says that the
+// body has come as well.
 func (f *flow) begin(bytes int, whole bool) {
 	w := f.w
 	now := w.loop.Now()
@@ -281,7 +286,7 @@ func (f *flow) begin(bytes int, whole bool) {
 	f.stage, f.headBytes = stagePolicies, int64(bytes)
 	f.identify(now)
 	forwarded.DropClaims(&f.Exchange, f.view.Claims)
-	if f.is(earlyData) { // somebody may have recorded it (RFC 8470, section 5.1)
+	if f.is(earlyData) { // it may be a replay (RFC 8470, section 5.1)
 		f.req.Fields.Set(earlyDataName, earlyDataValue)
 	}
 	if f.req.Host != nil && !f.req.Fields.Has(head.Host) { // HTTP/1.0 may name it in the target alone
@@ -308,8 +313,7 @@ func (f *flow) begin(bytes int, whole bool) {
 	}
 }
 
-// refuse answers a request whose head is refused, or never was complete: no route is looked up for
-// it.
+// refuse answers a request whose head is refused, or never was complete. It looks up no route.
 func (f *flow) refuse(status int, reason exchange.Reason) {
 	if string(f.req.Method) == "HEAD" {
 		f.flags |= toHEAD
@@ -320,7 +324,7 @@ func (f *flow) refuse(status int, reason exchange.Reason) {
 	f.fail(status, reason)
 }
 
-// identify says whose request this is.
+// identify sets when the request began and which peer and client it is from.
 func (f *flow) identify(now int64) {
 	if invariant.Sequential {
 		f.w.beginnings.count(f)
@@ -353,7 +357,7 @@ func (f *flow) findRoute() bool {
 		return false
 	}
 	f.req.Path, f.req.Query, f.Forward = path, query, path
-	if string(path) == "*" { // the server as a whole is asked, not a route (RFC 9110, section 9.3.7)
+	if string(path) == "*" { // this asks the server as a whole (RFC 9110, section 9.3.7)
 		f.Answer(204, exchange.ServerOptions, nil)
 		f.sendAnswer()
 		return false
@@ -387,14 +391,14 @@ func (f *flow) findRoute() bool {
 	return false
 }
 
-// refusePath answers a request whose path is refused for its form. What follows it deserves no more
-// trust, as after every such request.
+// refusePath answers a request whose path is malformed. As after every malformed request, the
+// connection is closed, because what follows cannot be trusted either.
 func (f *flow) refusePath(status int) {
 	f.flags |= closeClient
 	f.fail(status, exchange.BadPath)
 }
 
-// preflight is the method that a CORS preflight asks about; nil for any other request.
+// preflight returns the method that a CORS preflight asks about, nil for any other request.
 func (f *flow) preflight() []byte {
 	if len(f.req.Method) != len("OPTIONS") || string(f.req.Method) != "OPTIONS" ||
 		!f.req.Fields.Has(head.Origin) {
@@ -413,7 +417,7 @@ var askedMethod = []byte("Access-Control-Request-Method")
 // noRouteTime bounds, in nanoseconds, an exchange whose answer a policy holds.
 const noRouteTime = int64(10e9)
 
-// noRoute stands for the route of exchanges that have none.
+// noRoute is the route of exchanges that have none.
 var noRoute = Route{Upstream: exchange.NoUpstream, Timeout: noRouteTime, StreamTimeout: noRouteTime, Stat: 0}
 
 // runRequest runs the rest of the chain's request phase, then the action.
@@ -443,8 +447,8 @@ func (f *flow) runRequest() {
 	f.startUpstream()
 }
 
-// notAdmitted says whether to refuse the exchange because the loop has more to do than it can. It is
-// asked after the policies: what they answer costs no more than a refusal.
+// notAdmitted reports whether to refuse the exchange because the loop has more to do than it can.
+// It is called after the policies: an answer of theirs costs no more than a refusal.
 func (f *flow) notAdmitted(a *admission.SheddingPlan) bool {
 	w, o := f.w, f.origin
 	now := w.loop.Now()
@@ -466,7 +470,7 @@ func (f *flow) notAdmitted(a *admission.SheddingPlan) bool {
 	return !a.Shadow
 }
 
-// pause leaves the exchange to a policy, which resumes it, or lets its hold end.
+// pause leaves the exchange to a policy, until the policy resumes it or its hold expires.
 func (f *flow) pause(flags flowFlags) {
 	if invariant.On {
 		f.w.holds++
@@ -480,7 +484,7 @@ func (f *flow) pause(flags flowFlags) {
 	}
 }
 
-// endPause counts the time held.
+// endPause ends a hold and adds its time to paused.
 func (f *flow) endPause() {
 	time := f.w.loop.Now() - f.pausedAt
 	f.paused += time
@@ -499,7 +503,7 @@ func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 		return
 	}
 	f.endPause()
-	f.w.loop.SetTimer(&f.timer, f, f.deadline) // the hold may have had a shorter one
+	f.w.loop.SetTimer(&f.timer, f, f.deadline) // the hold may have had an earlier deadline
 	verdict := then(&f.Exchange)
 	switch {
 	case verdict == exchange.Held:
@@ -517,8 +521,8 @@ func (f *flow) resume(then func(*exchange.Exchange) exchange.PolicyVerdict) {
 	}
 }
 
-// unhold makes what a policy holds the data plane's again: a Resume that comes after all finds
-// another life.
+// unhold takes back an exchange that a policy holds. It ends the exchange's life, so that a late
+// Resume finds another one and does nothing.
 func (f *flow) unhold() {
 	if f.is(held) {
 		f.endPause()
@@ -544,7 +548,7 @@ func (f *flow) Expire(t *reactor.Timer, now int64) {
 		}
 		f.unhold()
 		if f.is(answered) {
-			f.writeAnswer() // as it is: an answer is not held twice
+			f.writeAnswer() // without asking policies: an answer is not held twice
 		} else {
 			_, status, reason := f.HoldEnd(f.deadline)
 			if f.overdue(now) {

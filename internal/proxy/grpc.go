@@ -11,16 +11,16 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// This file is what the data plane does otherwise for a gRPC call than for other exchanges. A call
-// is one by its Content-Type. It has a deadline of its own (grpc-timeout), its result is a status
-// behind the body and not the one in front of it, both bodies last as long as both sides like, and
-// what the gateway itself has to say is said in gRPC's terms. grpc_web.go is the translation of
+// This file holds what the data plane does differently for gRPC calls. The Content-Type makes an
+// exchange a call. A call has a deadline of its own (grpc-timeout). Its result is a status behind
+// the body, and not the one in front of it. Both bodies last as long as both sides like, and the
+// gateway's own answers have the form that gRPC expects. grpc_web.go is the translation of
 // gRPC-Web.
 
-// call is what an exchange has that carries gRPC. Calls are reused as flows are.
+// call is the state of an exchange that carries gRPC. Calls are reused as flows are.
 type call struct {
-	kind   grpc.Kind // as the client speaks it
-	code   grpc.Code // what the call ended with, where ended says so
+	kind   grpc.Kind // the client's variant of gRPC
+	code   grpc.Code // the status with which the call ended; valid if ended
 	ended  bool      // a status has come, or the gateway has given one
 	web    webCall
 	up     callBody     // the request's body, as the upstream gets it
@@ -28,11 +28,11 @@ type call struct {
 	down   grpc.Watcher // the response's body, as the upstream sends it
 	own    *head.List   // trailers of the gateway's own; nil for the upstream's
 
-	timeout [16]byte // the value of grpc-timeout as it goes on
+	timeout [16]byte // the value of grpc-timeout that is sent on
 	next    *call    // in the worker's list of free ones
 }
 
-// callBody is where a request's body stands.
+// callBody is the state of a request's body.
 type callBody struct {
 	messages grpc.Watcher
 	text     grpc.TextDecoder // of gRPC-Web's text mode
@@ -49,7 +49,7 @@ var (
 	retryAfterName   = []byte("Retry-After")
 )
 
-// beginCall notes that the request is gRPC.
+// beginCall sets f.call if the request is a gRPC call.
 func (f *flow) beginCall() {
 	if !f.req.Fields.Has(head.ContentType) {
 		return
@@ -69,7 +69,7 @@ func (f *flow) beginCall() {
 	c.kind, f.call = kind, c
 }
 
-// freeCall gives the call back with its exchange.
+// freeCall frees the call of an exchange that is over, and keeps it for its next use.
 func (f *flow) freeCall() {
 	c, w := f.call, f.w
 	if c == nil {
@@ -87,16 +87,17 @@ func (f *flow) freeCall() {
 	}
 }
 
-// startCall readies a call that its policies have let go on.
+// startCall prepares a call for the upstream after its policies have let it go on.
 func (f *flow) startCall() {
 	if f.route.GRPCWeb && f.call.kind != grpc.Native {
 		f.translateRequest()
 	}
 }
 
-// takeTimeout takes the deadline that the client has set, where it is sooner than those that there
-// are. Anybody may say that he waits for a shorter time. A malformed one refuses the call, as a
-// server of gRPC does: false means that the exchange is over.
+// takeTimeout takes over the deadline that the client has set, if it is sooner than those that the
+// exchange has. Any client, trusted or not, may shorten its own wait. takeTimeout refuses the call
+// if the deadline is malformed, as gRPC servers do, or is over. It returns false if the exchange is
+// over.
 func (f *flow) takeTimeout(now int64) bool {
 	value, claimed := onlyValue(&f.req.Fields, grpcTimeoutName)
 	if !claimed {
@@ -118,7 +119,7 @@ func (f *flow) takeTimeout(now int64) bool {
 	return true
 }
 
-// passTimeout tells the upstream how much is left of the deadline, for the present try.
+// passTimeout tells the upstream, with each try, how much time is left until the deadline.
 func (f *flow) passTimeout() {
 	if f.due != 0 {
 		left := max(1, f.due-f.w.loop.Now())
@@ -126,7 +127,8 @@ func (f *flow) passTimeout() {
 	}
 }
 
-// silentUntil is until when the response may be silent. A call's deadline holds for all of it.
+// silentUntil returns the time until which the response may be silent. The deadline of a call
+// bounds the whole response.
 func (f *flow) silentUntil(now int64) int64 {
 	by := now + f.route.StreamTimeout
 	if f.call != nil && f.due != 0 {
@@ -135,10 +137,10 @@ func (f *flow) silentUntil(now int64) int64 {
 	return by
 }
 
-// keepSent keeps a part of the request's body that goes on, so that the call may be tried again as
-// long as nothing has come back. It is what holding a body is for other requests, but waits for
-// nothing: of a call either side may be the one that waits for the other's next message. streamed
-// says that what was before it is not kept.
+// keepSent keeps a copy of a part of the request's body that is sent on, so that the call can be
+// retried as long as no response has begun. Other requests hold the body for that, but a call must
+// not wait for its body, because either side may be waiting for the other's next message. streamed
+// says that an earlier part was not kept.
 func (f *flow) keepSent(data []byte, streamed bool) {
 	if streamed || f.stage.responseBegun() || len(data) > f.holdRoom() {
 		f.flags |= bodyStreamed
@@ -151,7 +153,8 @@ func (f *flow) keepSent(data []byte, streamed bool) {
 	f.call.marked, f.heldIn = f.call.up, f.bodyIn
 }
 
-// takeUp is shown the next content of the request's body, and gives what goes on of it.
+// takeUp takes the next content of the request's body, and returns what to send on. It decodes
+// gRPC-Web's text mode and counts messages. whole says that the content is the last.
 func (f *flow) takeUp(data []byte, whole bool) ([]byte, error) {
 	c := f.call
 	if c.web.textUp {
@@ -180,12 +183,12 @@ func (c *call) takeStatus(l *head.List) {
 	}
 }
 
-// framed says that the bodies are messages as the gateway sees them: not those in text mode that
-// nobody decodes.
+// framed reports whether the gateway sees the messages in the bodies. It does not in text mode that
+// it does not decode.
 func (c *call) framed() bool { return c.kind != grpc.WebText || c.web.asked }
 
-// callHead looks at the head of the upstream's response. One with nothing behind it has the status
-// itself (Trailers-Only); content says that there is some.
+// callHead looks for the status in the head of the upstream's response: it is there if nothing
+// follows the head (Trailers-Only). content says that content came with the head.
 func (f *flow) callHead(content bool) {
 	f.call.ended = false
 	if !content && f.up.whole() && f.up.trailers() == nil {
@@ -193,17 +196,17 @@ func (f *flow) callHead(content bool) {
 	}
 }
 
-// retryCodes are the outcomes that a status can be.
+// retryCodes maps a status to the configured kind of retry.
 var retryCodes = [grpc.Codes]RetryOn{
 	grpc.Canceled: RetryGRPCCancelled, grpc.DeadlineExceeded: RetryGRPCDeadlineExceeded,
 	grpc.ResourceExhausted: RetryGRPCResourceExhausted, grpc.Aborted: RetryGRPCAborted,
 	grpc.Internal: RetryGRPCInternal, grpc.Unavailable: RetryGRPCUnavailable,
 }
 
-// retryCode decides whether a call is tried again whose status came in the head: behind a body the
-// client has messages already. That the method is POST does not matter: who configures codes
-// says by that that calls may be carried out twice. A server that says itself when to come again
-// (grpc-retry-pushback-ms) says it to the client.
+// retryCode reports whether to retry a call because of the status in its response's head. A status
+// behind a body does not count: the client has messages by then. The method POST does not matter:
+// by configuring codes the operator says that calls may be carried out twice. If the server itself
+// says when to try again (grpc-retry-pushback-ms), that is left to the client.
 func (f *flow) retryCode() bool {
 	c := f.call
 	return c.ended && f.view.Upstreams[f.Upstream].RetryOn&retryCodes[c.code] != 0 && f.triesLeft() &&
@@ -211,8 +214,8 @@ func (f *flow) retryCode() bool {
 		f.res.Fields.Find(grpcPushbackName) == nil && f.spendRetry()
 }
 
-// outcome is how a try ended that has a response, for its target: by the status of the call where it
-// has one.
+// outcome returns how a try that has a response ended, for its target. It goes by the status of the
+// call if there is one, else by that of the response.
 func (f *flow) outcome() upstream.Outcome {
 	if c := f.call; c != nil && c.ended {
 		return outcomes[c.code]
@@ -220,9 +223,9 @@ func (f *flow) outcome() upstream.Outcome {
 	return outcomeOf(f.res.Status)
 }
 
-// outcomes are what a status says of the target. What a client may cause alone is none of its
-// failures. DeadlineExceeded is the client's own choice; a target that is too slow for the route's
-// own timeout is found by that.
+// outcomes maps a status to what it says about the target. A status that a client alone may cause
+// is no failure of the target. DeadlineExceeded depends on the client's choice of a deadline; a
+// target that is too slow is noticed by the route's own timeout.
 var outcomes = [grpc.Codes]upstream.Outcome{
 	grpc.OK: upstream.Success, grpc.Canceled: upstream.Success, grpc.Unknown: upstream.ServerError,
 	grpc.InvalidArgument: upstream.Success, grpc.DeadlineExceeded: upstream.Success,
@@ -234,7 +237,7 @@ var outcomes = [grpc.Codes]upstream.Outcome{
 	grpc.DataLoss: upstream.ServerError, grpc.Unauthenticated: upstream.Success,
 }
 
-// failed says that the call ended in a way that counts against the objective, as 5xx does.
+// failed reports whether the call ended in a way that counts against the objective, like a 5xx.
 func (c *call) failed() bool {
 	switch {
 	case c == nil || !c.ended:
@@ -245,8 +248,9 @@ func (c *call) failed() bool {
 	return outcomes[c.code] != upstream.Success
 }
 
-// callStats is what is counted of a call that is over; nil for other exchanges. A call that its
-// client left is cancelled, and one that ended well without a status is what clients make of it.
+// callStats returns the counts of a call that is over, nil for other exchanges. Without a status a
+// call counts as Canceled if its client left, and otherwise as Unknown, as clients report it. The
+// result is valid until the next call of callStats on the loop.
 func (f *flow) callStats(end exchange.End) *telemetry.CallStats {
 	c := f.call
 	if c == nil {
@@ -264,9 +268,9 @@ func (f *flow) callStats(end exchange.End) *telemetry.CallStats {
 	return &f.w.callStats
 }
 
-// answerCall turns the gateway's own answer into one of gRPC's: status 200 and a head that has the
-// result (Trailers-Only), or, for gRPC-Web, a body with the trailers alone. Headers that policies
-// have added stay. An answer that is gRPC's already, as a route may give it, is left alone.
+// answerCall turns the gateway's own answer into a gRPC response: status 200 and the result in the
+// head (Trailers-Only), or, for gRPC-Web, a body that contains only the trailers. It keeps fields
+// that policies have added. It leaves alone an answer that is gRPC already, which a route may give.
 func (f *flow) answerCall() {
 	c, fields := f.call, &f.Response.Fields
 	c.own = nil
@@ -295,18 +299,18 @@ func (f *flow) answerCall() {
 	f.Response.Length = int64(len(f.Body))
 }
 
-// maxMediaType is more than the longest of gRPC's media types is longer than the shortest.
+// maxMediaType is more bytes than translating one of gRPC's media types into another can add.
 const maxMediaType = 32
 
-// messageOf is a text of the gateway's own as a value of grpc-message.
+// messageOf encodes a text of the gateway as the value of grpc-message.
 func (f *flow) messageOf(text []byte) []byte {
 	text = bytes.TrimSuffix(text, []byte("\n"))
 	return grpc.AppendMessage(f.Alloc(3 * len(text))[:0], text)
 }
 
-// cutCall ends a call whose response has begun, and cannot be completed, by trailers that say so:
-// a reset would tell the client less. False means that this is not possible; the exchange goes on
-// to be reset then.
+// cutCall ends a call whose response has begun and cannot be completed. It sends trailers that say
+// so, because a reset would tell the client less. It returns false if that is not possible, so that
+// the caller must reset the exchange.
 func (f *flow) cutCall(reason exchange.Reason) bool {
 	c := f.call
 	possible := c.kind == grpc.Native && f.version >= http20 || c.web.down && c.down.Between()

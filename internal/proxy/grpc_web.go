@@ -7,12 +7,13 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// gRPC-Web is gRPC for clients that cannot read trailers, as browsers: they are the body's last
-// frame. In the text mode, for clients that cannot read bytes either, both bodies are base64. On a
-// route with grpc_web such calls go on as gRPC, and what comes back is put into their form, part by
-// part as it comes. A response that is not gRPC is passed on as it is: its status says enough.
+// gRPC-Web is gRPC for clients that cannot read trailers, such as browsers: the trailers are the
+// last frame of the body. In text mode, for clients that cannot read bytes either, both bodies are
+// base64. On a route with grpc_web such calls are sent on as gRPC, and the response is translated
+// back, part by part as it comes. A response that is not gRPC is passed on unchanged: its status
+// says enough.
 
-// webCall is what is translated of a call.
+// webCall is the state of the translation of a call.
 type webCall struct {
 	asked   bool // the request was translated, and the response is to be
 	textUp  bool // the request's body is in text mode
@@ -22,11 +23,11 @@ type webCall struct {
 	tail []byte
 }
 
-// textPiece is how much of a response is encoded at a time.
+// textPiece is how many bytes of a response are encoded at a time.
 const textPiece = 24 << 10
 
-// translateRequest makes the request's head one of gRPC. What belongs to the length of a body in
-// text mode goes.
+// translateRequest makes the request's head one of gRPC. In text mode it removes the length, which
+// is that of the encoded body.
 func (f *flow) translateRequest() {
 	f.call.web.asked = true
 	fields := &f.req.Fields
@@ -68,7 +69,7 @@ func (f *flow) translateResponse() {
 	f.res.Framing, f.res.Length = http1.Chunked, head.Unknown
 }
 
-// belongsBehind says whether a field of a head without a body is a part of the result, which
+// belongsBehind reports whether a field of a head without a body is a part of the result, which
 // clients look for in the frame of trailers.
 func belongsBehind(name []byte) bool {
 	return head.EqualFold(name, grpcStatusName) || head.EqualFold(name, grpcMessageName) ||
@@ -101,7 +102,8 @@ func (f *flow) sendWeb(buf []byte, from, to int, parts parts) bool {
 	return f.sendParts(tail, 0, len(tail), withEnd)
 }
 
-// sendText sends content in text mode. Where a message ends the client can decode all that it has.
+// sendText sends content in text mode. At the end of a message it flushes the encoder, so that the
+// client can decode everything that it has got.
 func (f *flow) sendText(data []byte, parts parts) bool {
 	c, w := f.call, f.w
 	for first := true; first || len(data) > 0; first = false {
@@ -125,7 +127,7 @@ func (f *flow) sendText(data []byte, parts parts) bool {
 	return true
 }
 
-// textRoom is how many characters a piece becomes at most, with what was kept before.
+// textRoom is how many characters at most a piece becomes, together with what the encoder has kept.
 const textRoom = (textPiece + 4) / 3 * 4
 
 // keepTextDown keeps memory that had to grow, within bounds, for the next use.
@@ -135,7 +137,7 @@ func (w *Worker) keepTextDown(grown []byte) {
 	}
 }
 
-// webTail is the frame of trailers that ends a response.
+// webTail returns the frame of trailers that ends a response.
 func (f *flow) webTail() []byte {
 	c := f.call
 	if len(c.web.tail) > 0 && c.own == nil {
@@ -152,7 +154,7 @@ func (f *flow) webTail() []byte {
 	return c.web.tail
 }
 
-// webAnswer is the body of an answer of the gateway's own.
+// webAnswer returns the body of an answer of the gateway's own.
 func (f *flow) webAnswer(message []byte) []byte {
 	c := f.call
 	frame := grpc.BeginTrailers(c.web.tail[:0])

@@ -10,18 +10,18 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// awaitHandshake waits for the first bytes of a TLS client. Until they come it has no place among
-// the handshakes in flight: else some hundred connections that say nothing would keep all new
-// clients out.
+// awaitHandshake waits for the first bytes of a TLS client. Until they come the connection does not
+// count among the handshakes in flight. Otherwise some hundred connections that send nothing would
+// keep out all new clients.
 func (c *clientConn) awaitHandshake() {
 	c.state = clientHandshake
 	c.tls = tlsio.NewServer(&c.conn, c.listener.TLS, c.w.tls)
 	c.w.loop.SetTimer(&c.timer, c, c.w.loop.Now()+c.listener.Handshake)
 }
 
-// startHandshake has a goroutine do the TLS handshake: it is CPU work, and may wait for
-// certificates. Until it is done the goroutine alone reads and writes the socket, and the loop only
-// wakes it; the descriptor stays open for as long.
+// startHandshake starts a goroutine that does the TLS handshake, which takes processor time and may
+// wait for certificates. Until the handshake is done only the goroutine reads and writes the
+// socket, the loop only wakes it, and the descriptor stays open.
 func (c *clientConn) startHandshake() {
 	if c.shaking {
 		c.tls.Wake()
@@ -85,7 +85,8 @@ func (c *clientConn) handshaken(err error) {
 	c.state = clientHead
 	c.await()
 	c.conn.TakeOver()
-	// Nothing follows the client's last message, and its first request may wait for this.
+	// We send nothing after the client's last message, and its first request may wait for an
+	// acknowledgement.
 	c.conn.Acknowledge()
 	if state.ALPN == "h2" {
 		c.startHTTP2()
@@ -94,8 +95,8 @@ func (c *clientConn) handshaken(err error) {
 	c.Readable()
 }
 
-// spokeHTTP says that a handshake failed because the client sent an HTTP request and no TLS. Of
-// what it sent the first bytes tell.
+// spokeHTTP reports whether a handshake failed because the client sent an HTTP request without TLS.
+// It goes by the first bytes that the client sent.
 func spokeHTTP(err error) bool {
 	record, ok := errors.AsType[tls.RecordHeaderError](err)
 	if !ok {
@@ -124,7 +125,7 @@ func (c *clientConn) answerPlainly() {
 	c.lingerClose()
 }
 
-// Indexes of telemetry's counters of handshakes that came to nothing.
+// Indexes of telemetry's counters of handshakes that failed.
 const (
 	HandshakeFailed = iota
 	HandshakeTimeout
@@ -146,5 +147,5 @@ func (w *Worker) countHandshake(s *tlsio.State) {
 	w.shard.Handshakes[version][resumed]++
 }
 
-// pause says that an error of a read means only that there is nothing now.
+// pause reports whether an error of a read means only that there is nothing to read now.
 func pause(err error) bool { return err == reactor.ErrAgain }

@@ -7,16 +7,16 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// A request's body is held, up to Route.HoldBody, before a target is picked: a client that is slow
-// with it occupies memory, and not one of the connections that everybody shares. A body that is
-// longer is streamed from there on. What is held is the body without its framing; it can be sent
-// again as long as nothing of the rest was streamed.
+// A request's body is held, up to Route.HoldBody, before a target is picked. So a client that sends
+// it slowly occupies memory, and not one of the connections that all clients share. The part of a
+// body beyond HoldBody is streamed. The body is held without its framing. It can be sent again as
+// long as no part of it was streamed.
 
-// maxHeld bounds the bytes of bodies held on a loop; beyond it bodies are streamed at once.
+// maxHeld bounds the bytes of bodies that a loop holds. Beyond it bodies are streamed at once.
 const maxHeld = 32 << 20
 
-// mustHold says whether the body is to be waited for. One that came with its head, as most do, is
-// not.
+// mustHold reports whether to wait for the body before a target is picked. It is false for a body
+// that came with its head, as most do.
 func (f *flow) mustHold() bool {
 	if f.is(requestSent) || f.route.HoldBody == 0 {
 		return false
@@ -69,8 +69,8 @@ func (f *flow) pumpHold() {
 
 func (f *flow) mayHold() bool { return !f.is(bodyWhole) && f.holdRoom() > 0 }
 
-// hold keeps the next content of the body, as far as it may be held. False means that there is none
-// now, or that the exchange is over.
+// hold keeps the next content of the body, as far as it may be held. It returns false if there is
+// none now, or if the exchange is over.
 func (f *flow) hold() bool {
 	data, err := f.nextUp(f.holdRoom())
 	if err != nil {
@@ -85,7 +85,7 @@ func (f *flow) hold() bool {
 	return true
 }
 
-// holdRoom is how many more bytes of the body may be held.
+// holdRoom returns how many more bytes of the body may be held.
 func (f *flow) holdRoom() int {
 	most := int(f.route.HoldBody)
 	switch {
@@ -99,7 +99,8 @@ func (f *flow) holdRoom() int {
 	return most - f.heldBody.End
 }
 
-// keep adds to what is held. The buffer grows with what has come and not with what was announced.
+// keep adds data to what is held. The buffer grows with what has come, and not with the announced
+// length.
 func (f *flow) keep(data []byte) {
 	if len(data) == 0 {
 		return
@@ -124,7 +125,7 @@ func (f *flow) keep(data []byte) {
 	f.heldBody.End += copy(f.heldBody.Room(), data)
 }
 
-// dropHeld gives the memory back of a body that will not be sent again.
+// dropHeld gives back the memory of a body that will not be sent again.
 func (f *flow) dropHeld() {
 	if f.heldBody != nil {
 		f.w.heldBytes -= len(f.heldBody.Bytes)
@@ -133,7 +134,8 @@ func (f *flow) dropHeld() {
 	}
 }
 
-// endHold goes on to a target with what is there. A retry begins here again.
+// endHold goes on to a target with the part of the body that has come. A retry goes back to the
+// mark that is made here.
 func (f *flow) endHold() {
 	f.w.loop.StopTimer(&f.pace)
 	f.w.loop.StopTimer(&f.timer)

@@ -10,25 +10,26 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// http1Stream is what a clientConn has of the HTTP/1.1 request that is under way, or whose head is
-// being read, besides its exchange: see stream.
+// http1Stream is the part of a clientConn that belongs to the HTTP/1.1 request that is under way,
+// or whose head is being read: see stream.
 type http1Stream struct {
-	// Bytes read and not yet used, behind the head of the exchange under way, which aliases it.
+	// Bytes read and not used yet. In front of them is the head of the exchange under way, whose
+	// fields point into this buffer.
 	in       *reactor.Buffer
-	ahead    *reactor.Buffer // bytes behind a chunked body, read with it: the next request's first
+	ahead    *reactor.Buffer // first bytes of the next request, read with the end of a chunked body
 	body     http1.Body      // of the request
-	marked   http1.Body      // body, at the mark
-	markedAt int             // where in in the mark is
+	marked   http1.Body      // body at the mark
+	markedAt int             // in.Start at the mark
 	toClient http1.Framing   // of the response
 }
 
 var preface = []byte(http2.Preface)
 
-// firstRead is the most that is read of a request at first.
+// firstRead is how many bytes of a request at most are read at first.
 const firstRead = 4 << 10
 
-// wantHead looks for the next request in what is there, then in the socket. Bytes that came with
-// the request before have not been looked at yet, and may fill their buffer.
+// wantHead looks for the next request in the bytes that were read, and then in the socket. Bytes
+// that came with the request before were not looked at yet, and may fill their buffer.
 func (c *clientConn) wantHead() {
 	if c.flow == nil && c.in != nil && !c.conn.Congested() && c.parseHead() {
 		return
@@ -36,8 +37,8 @@ func (c *clientConn) wantHead() {
 	c.readHead()
 }
 
-// readHead reads until a head is complete, then begins its exchange. A client that does not take
-// its answers gets no further ones until it does: Drained goes on then.
+// readHead reads until a head is complete, and then begins its exchange. If the client does not
+// take its answers, no further request begins until it does: then Drained goes on.
 func (c *clientConn) readHead() {
 	for reads := 0; !c.conn.Congested(); reads++ {
 		if reads == burst {
@@ -54,9 +55,9 @@ func (c *clientConn) readHead() {
 	}
 }
 
-// receive reads once. A request's first bytes are read into the loop's scratch memory and copied
-// into a buffer of their own size: most heads are some hundred bytes, and with many requests under
-// way the memory that they touch is what costs.
+// receive reads once. It reads a request's first bytes into the loop's scratch memory and copies
+// them into a buffer of their size. Most heads have some hundred bytes, and with many requests
+// under way the cost is in the memory that they touch.
 func (c *clientConn) receive() error {
 	if c.in != nil {
 		n, err := c.read(c.in.Room())
@@ -73,7 +74,8 @@ func (c *clientConn) receive() error {
 	return nil
 }
 
-// parseHead looks for a head in what is there; it says whether there is nothing more to do for now.
+// parseHead looks for a head in the bytes that were read. It returns true if the caller need not
+// read on.
 func (c *clientConn) parseHead() (done bool) {
 	if c.requests == 0 && c.tls == nil && c.listener.OffersHTTP2 {
 		switch spoken := c.in.Data(); {
@@ -100,7 +102,7 @@ func (c *clientConn) parseHead() (done bool) {
 	c.state = clientBusy
 	c.requests++
 	c.w.loop.StopTimer(&c.timer)
-	// Before any policy adds a field that a client could have named.
+	// Before any policy adds a field that the client's Connection may name.
 	http1.StripConnection(&f.req.Fields)
 	c.body.Start(f.req.Framing, f.req.Length, &c.listener.Head)
 	c.body.UsePool(&c.w.trailerPool)
@@ -114,12 +116,12 @@ func (c *clientConn) parseHead() (done bool) {
 	}
 	f.begin(used, c.body.Done())
 	if c.state == clientBusy && c.conn.PeerEnded() {
-		c.Readable() // its end came with the request, and no further event will tell
+		c.Readable() // the client's end came with the request, and no further event will come
 	}
 	return true
 }
 
-// headFlow is the flow of the request whose first bytes are there.
+// headFlow returns the flow of the request whose first bytes have come, and takes one if need be.
 func (c *clientConn) headFlow() *flow {
 	if c.flow == nil {
 		c.flow = c.w.newFlow(c, &c.origin)
@@ -130,8 +132,8 @@ func (c *clientConn) headFlow() *flow {
 	return c.flow
 }
 
-// headPaused deals with a read that brought nothing while a head is awaited. From a head's first
-// bytes on, be they a part of a TLS record, the rest has HeadTimeout to come.
+// headPaused deals with a read that brought nothing while a head is awaited. Once the first bytes
+// of a head have come, even if only a part of a TLS record, the rest must come within HeadTimeout.
 func (c *clientConn) headPaused(err error) {
 	if !pause(err) {
 		c.close()
@@ -151,11 +153,11 @@ func (c *clientConn) headPaused(err error) {
 	}
 }
 
-// holdsRecord says that a part of a TLS record is there, and with it a buffer.
+// holdsRecord reports whether a part of a TLS record has come, which holds a buffer.
 func (c *clientConn) holdsRecord() bool { return c.tls != nil && c.tls.Holding() }
 
-// grow moves a head that fills its buffer into the next larger one; the limits of a listener end
-// this before the sizes do.
+// grow makes room behind a head that fills its buffer: it moves the head to the front of the
+// buffer, or into the next larger one. A listener's limits end this before the sizes of buffers do.
 func (c *clientConn) grow() {
 	l := c.w.loop
 	old := c.in
@@ -170,13 +172,14 @@ func (c *clientConn) grow() {
 	c.flow.req.Reset()
 }
 
-// again goes on with the connection after an exchange: with the request that is there already, in
-// the turn's end so that others are served in between, or by waiting for the next.
+// again goes on with the connection after an exchange. If bytes of the next request have come
+// already, they are dealt with at the end of the turn, so that others are served in between.
+// Otherwise the connection waits for them.
 func (c *clientConn) again() {
 	l := c.w.loop
 	c.state, c.begun, c.waited = clientHead, false, 0
 	if c.highest == upstream.Classes && c.w.view.Admission != nil {
-		c.highest-- // what was refused or answered before its class counted: of the lowest
+		c.highest-- // its request was answered before its class counted: take the lowest class
 	}
 	if c.ahead != nil {
 		l.PutBuffer(c.in)
@@ -189,17 +192,19 @@ func (c *clientConn) again() {
 	c.goOn()
 }
 
-// goOn looks, at the end of the turn, at what is there already of a next request.
+// goOn has Run look for the next request at the end of the turn, if some of it may have come
+// already.
 func (c *clientConn) goOn() {
 	if c.in != nil || c.pending() || c.holdsRecord() || c.conn.PeerEnded() {
 		c.later()
 	}
 }
 
-// finishLast ends a connection after its last response. It can be closed at once when the client
-// expects that, because it sent a whole request that said so, and all is sent. Any other may be
-// sending its next request just now: on a closed socket that would make the kernel send a reset,
-// which throws away what of the response the client has not read (RFC 9112, section 9.6).
+// finishLast ends a connection after its last response. It closes the connection at once if
+// everything was sent and the client expects that, because it sent a whole request that said so.
+// Any other client may be sending its next request just now. On a closed socket that would make the
+// kernel send a reset, which discards what the client has not read of the response (RFC 9112,
+// section 9.6).
 func (c *clientConn) finishLast(expected bool) {
 	over := expected && c.conn.Queued() == 0 && !c.conn.MayRead() && c.buffered() == 0 && c.ahead == nil
 	if over && c.tls != nil {
@@ -225,14 +230,15 @@ func (c *clientConn) dropBuffers() {
 	}
 }
 
-// refuse answers a request that the codec refused; nothing of it is believed, not even where it
+// refuse answers a request that the codec refused. Nothing in it is relied on, not even where it
 // ends.
 func (c *clientConn) refuse(bad http1.Error) {
 	c.w.shard.RefusedRequests[bad]++
 	c.refuseWith(bad.Status(), exchange.BadRequest)
 }
 
-// refuseWith answers a head that is not, or never was, complete.
+// refuseWith answers a request whose head is malformed or was never complete, and ends the
+// connection.
 func (c *clientConn) refuseWith(status int, reason exchange.Reason) {
 	f := c.flow
 	c.state = clientBusy
@@ -242,7 +248,7 @@ func (c *clientConn) refuseWith(status int, reason exchange.Reason) {
 	f.route = &noRoute
 	f.version = http11
 	f.flags |= closeClient
-	// The request has no end, so what comes behind it is thrown away.
+	// It is not known where the request ends, so what follows is discarded.
 	c.body.Start(http1.ToEOF, 0, &c.listener.Head)
 	f.fail(status, reason)
 }

@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// This file is clientConn as the stream of the HTTP/1.1 request that is under way: see stream.
+// This file makes clientConn the stream of the HTTP/1.1 request that is under way: see stream.
 
 // buffered implements stream.
 func (c *clientConn) buffered() int {
@@ -18,8 +18,8 @@ func (c *clientConn) buffered() int {
 	return len(c.in.Data())
 }
 
-// nextBody implements stream. What the socket brings is read into the loop's scratch memory; of a body
-// of known length, no byte behind it.
+// nextBody implements stream. It reads from the socket into the loop's scratch memory. If the
+// length of the body is known, it reads no byte behind it.
 func (c *clientConn) nextBody(most int) ([]byte, error) {
 	if c.buffered() > 0 {
 		return c.take(c.in, most)
@@ -42,7 +42,7 @@ func (c *clientConn) nextBody(most int) ([]byte, error) {
 	return c.content(in[:n])
 }
 
-// take takes the next content from memory.
+// take takes the next content of the body from bytes that were read before, at most most bytes.
 func (c *clientConn) take(from *reactor.Buffer, most int) ([]byte, error) {
 	in := from.Data()
 	data, n, bad := c.body.Next(in[:min(most, len(in))])
@@ -56,8 +56,8 @@ func (c *clientConn) take(from *reactor.Buffer, most int) ([]byte, error) {
 	return data, nil
 }
 
-// content takes the framing off what was read of the body, and moves the content together where it
-// is in several chunks. What stands behind the body is kept: the next request's.
+// content removes the framing from what was read of the body, and moves the content of several
+// chunks together. It keeps what follows the body, which belongs to the next request.
 func (c *clientConn) content(in []byte) ([]byte, error) {
 	begin, end, used := 0, 0, 0
 	for !c.body.Done() {
@@ -117,7 +117,7 @@ func (c *clientConn) skip() bool {
 	return c.body.Done()
 }
 
-// appendInterim implements stream: HTTP/1.0 knows no interim responses.
+// appendInterim implements stream. It appends nothing for HTTP/1.0, which has no interim responses.
 func (c *clientConn) appendInterim(f *flow, out []byte) []byte {
 	if f.version == http10 {
 		return out
@@ -135,9 +135,9 @@ var continueMessage = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 // sendContinue implements stream.
 func (c *clientConn) sendContinue() error { return c.write(continueMessage) }
 
-// send implements stream. A response's last bytes go out with the loop's batch where they are few, but
-// for an answer of the gateway's own that ends its connection, which may happen before the batch. A hit
-// of 1 KB costs 10 % less so, measured with 64 connections.
+// send implements stream. If the last bytes of a response are few, they are sent with the loop's
+// batch, except for an answer of the gateway's own that ends the connection: this may end before
+// the batch. Measured with 64 connections, a cache hit of 1 KB costs 10 % less this way.
 func (c *clientConn) send(f *flow, buf []byte, from, to int, parts parts) error {
 	if c.state == clientTunnel {
 		return c.sendTunnel(f, buf, from, to, parts)
@@ -168,8 +168,8 @@ func (c *clientConn) send(f *flow, buf []byte, from, to int, parts parts) error 
 	return c.sendBytes(f, out)
 }
 
-// inFront is out and buf[from:to] in one piece: out goes into the room in front of from, where it
-// fits.
+// inFront returns out and buf[from:to] in one piece. It copies out into the room in front of from
+// if it fits there.
 func inFront(out, buf []byte, from, to int) []byte {
 	switch {
 	case to == from:
@@ -182,7 +182,8 @@ func inFront(out, buf []byte, from, to int) []byte {
 	return append(out, buf[from:to]...)
 }
 
-// sendBytes sends bytes of a response, and has pace look at how they are taken.
+// sendBytes sends bytes of a response, and starts to watch how fast the client takes them if some
+// are queued.
 func (c *clientConn) sendBytes(f *flow, out []byte) error {
 	if len(out) == 0 {
 		return nil
@@ -197,19 +198,20 @@ func (c *clientConn) sendBytes(f *flow, out []byte) error {
 	return nil
 }
 
-// A response of largeFile bytes or more from a file lets the kernel hold largeUnsent of it: these are
-// pages of the file, and none of our memory. With reactor.UnsentLimit the loop is woken for each 64 KB.
+// For a response from a file of largeFile bytes or more, the kernel may hold largeUnsent bytes of
+// it: they are pages of the file, and take none of our memory. With reactor.UnsentLimit the loop
+// would be woken for each 64 KB.
 const (
 	largeFile   = 1 << 20
 	largeUnsent = 4 << 20
 )
 
-// sendsFiles implements fileStream. TLS would have to encrypt what the kernel sends.
+// sendsFiles implements fileStream. It is false with TLS: what the kernel sends is not encrypted.
 func (c *clientConn) sendsFiles() bool {
 	return c.tls == nil && c.state == clientBusy && reactor.CanSendFile()
 }
 
-// sendFile implements fileStream. The body's length is known, so that nothing frames it.
+// sendFile implements fileStream. The body's length is known, so it needs no framing.
 func (c *clientConn) sendFile(f *flow, fd int, at, n int64, parts parts) (int64, error) {
 	var out []byte
 	if parts&withHead != 0 {
@@ -228,10 +230,10 @@ func (c *clientConn) sendFile(f *flow, fd int, at, n int64, parts parts) (int64,
 	return sent, err
 }
 
-// sendsStored implements storedStream. TLS would have to encrypt, which copies.
+// sendsStored implements storedStream. It is false with TLS: encrypting copies the content anyway.
 func (c *clientConn) sendsStored() bool { return c.tls == nil && c.state == clientBusy }
 
-// sendStored implements storedStream. The body's length is known, so that nothing frames it.
+// sendStored implements storedStream. The body's length is known, so it needs no framing.
 func (c *clientConn) sendStored(f *flow, content [][]byte, parts parts) (int64, error) {
 	var out []byte
 	if parts&withHead != 0 {
@@ -246,7 +248,7 @@ func (c *clientConn) sendStored(f *flow, content [][]byte, parts parts) (int64, 
 	return sent, err
 }
 
-// sendTunnel is send after the exchange has become a tunnel.
+// sendTunnel is send for an exchange that has become a tunnel.
 func (c *clientConn) sendTunnel(f *flow, buf []byte, from, to int, parts parts) error {
 	var out []byte
 	if parts&withHead != 0 {
@@ -276,13 +278,13 @@ func (c *clientConn) startTunnel() {
 // congested implements stream.
 func (c *clientConn) congested() bool { return c.conn.Congested() }
 
-// space implements stream. The socket's own buffer and the queue behind it have room for a read.
+// space implements stream. The socket's buffer and the queue in front of it have room for one read.
 func (c *clientConn) space() int { return reactor.ScratchSize }
 
 // sent implements stream.
 func (c *clientConn) sent() (int64, bool) { return c.conn.Sent(), !c.conn.Failed() }
 
-// finish implements stream: the connection goes on with its next request.
+// finish implements stream. The connection goes on with its next request, unless this was its last.
 func (c *clientConn) finish(f *flow, last bool) {
 	expected := f.is(requestSent) && !f.req.KeepAlive
 	if c.largeFile {
@@ -328,7 +330,8 @@ func (c *clientConn) appendHead(f *flow, out []byte) []byte {
 	return c.appendResponseHead(f, out)
 }
 
-// appendAnswerHead is the head of an answer of the gateway's own.
+// appendAnswerHead appends the head of an answer of the gateway's own, and decides how the body is
+// framed.
 func (c *clientConn) appendAnswerHead(f *flow, out []byte) []byte {
 	status := f.Response.Status
 	c.toClient = http1.Length
@@ -349,7 +352,7 @@ func (c *clientConn) appendAnswerHead(f *flow, out []byte) []byte {
 	return c.endHead(f, out)
 }
 
-// frameUnknown decides how a body is framed whose length is not known.
+// frameUnknown decides how a body of unknown length is framed.
 func (c *clientConn) frameUnknown(f *flow) {
 	c.toClient = http1.Chunked
 	if f.version == http10 {
@@ -359,7 +362,7 @@ func (c *clientConn) frameUnknown(f *flow) {
 	}
 }
 
-// endHead appends what every final head has at its end.
+// endHead appends the fields that end every final head.
 func (c *clientConn) endHead(f *flow, out []byte) []byte {
 	if !f.Response.Fields.Has(head.Date) {
 		out = http1.AppendField(out, dateName, f.w.httpDate())
@@ -370,7 +373,8 @@ func (c *clientConn) endHead(f *flow, out []byte) []byte {
 	return append(c.appendConnection(f, out), crlf...)
 }
 
-// appendResponseHead is the head as the client gets it, and decides how the body is framed for it.
+// appendResponseHead appends the head of an upstream's response as the client gets it, and decides
+// how the body is framed.
 func (c *clientConn) appendResponseHead(f *flow, out []byte) []byte {
 	c.toClient = f.res.Framing
 	switch f.res.Framing {
@@ -380,7 +384,7 @@ func (c *clientConn) appendResponseHead(f *flow, out []byte) []byte {
 	out = http1.AppendStatusLine(out, f.res.Status)
 	drop := hopByHop &^ http1.OfStatus(f.res.Status)
 	if f.is(toHEAD) || f.res.Status == 304 {
-		drop &^= 1 << head.ContentLength // it tells of the body that is not sent
+		drop &^= 1 << head.ContentLength // it is the length of the body that is not sent
 	}
 	out = f.appendVia(http1.AppendFields(out, &f.res.Fields, drop), f.answeredIn)
 	switch c.toClient {
@@ -405,8 +409,9 @@ var (
 	keepAliveUpgrade = []byte("Connection: keep-alive, upgrade\r\n")
 )
 
-// appendConnection tells the client whether the connection goes on, where that is not what its
-// version takes for granted, and of an Upgrade field that is passed on because the status needs it.
+// appendConnection appends the Connection field. It says whether the connection goes on, if that is
+// not the default of the client's version, and names an Upgrade field that is passed on because the
+// status needs it.
 func (c *clientConn) appendConnection(f *flow, out []byte) []byte {
 	upgrade := http1.OfStatus(f.Response.Status)>>head.Upgrade&1 != 0 && f.Response.Fields.Has(head.Upgrade)
 	switch {
@@ -428,7 +433,7 @@ func either(which bool, yes, no []byte) []byte {
 	return no
 }
 
-// closeWrite passes on that no more will come from the other side.
+// closeWrite tells the client that no more will come from the other side.
 func (c *clientConn) closeWrite() {
 	if c.tls != nil {
 		c.tls.CloseWrite()

@@ -11,25 +11,26 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// This file is upstreamConn as the upstreamStream of the HTTP/1.1 request that is under way.
+// This file makes upstreamConn the upstreamStream of the HTTP/1.1 request that is under way.
 
-// http1Response is the response that is being read.
+// http1Response is the state of the response that is being read.
 type http1Response struct {
 	body    http1.Body
 	partial *reactor.Buffer // a head that is not complete; nil while there is none
-	inHead  bool            // its head has not come
-	clean   bool            // nothing stands behind it
+	inHead  bool            // its head has not come yet
+	clean   bool            // nothing that was read follows it
 }
 
 // on implements upstreamStream.
 func (s *upstreamConn) on() *upstreamConn { return s }
 
-// sendRequest implements upstreamStream: head and body go out in one call.
+// sendRequest implements upstreamStream. It sends the head and the held part of the body in one
+// call.
 func (s *upstreamConn) sendRequest(f *flow) bool {
 	s.inHead = true
 	out := f.appendRequestHead(f.w.out[:0])
 	if f.is(mirrored) {
-		f.copyHead(out) // without Expect: a copy's body comes with it
+		f.copyHead(out) // without Expect: a copy is sent with its body
 	}
 	if f.expectsUpstream() {
 		out = f.appendExpect(out)
@@ -45,7 +46,7 @@ func (s *upstreamConn) sendRequest(f *flow) bool {
 			break
 		}
 	}
-	f.flags |= wroteRequest // also when the write fails: a part may have gone out
+	f.flags |= wroteRequest // even if the write fails: a part may have been sent
 	if len(out) <= batchBytes {
 		s.conn.Batch()
 	}
@@ -56,8 +57,8 @@ func (s *upstreamConn) sendRequest(f *flow) bool {
 	return true
 }
 
-// appendBody appends content of the body as the upstream gets it, and the end of the request where
-// that is all.
+// appendBody appends content of the body as the upstream gets it, and, if that is the rest of it,
+// the end of the request.
 func (s *upstreamConn) appendBody(f *flow, out, data []byte) []byte {
 	chunked := f.req.Length == head.Unknown
 	switch {
@@ -76,7 +77,7 @@ func (s *upstreamConn) appendBody(f *flow, out, data []byte) []byte {
 	return out
 }
 
-// sendBody implements upstreamStream. Content of a known length goes as it is, without a copy.
+// sendBody implements upstreamStream. If the body's length is known, data is sent without a copy.
 func (s *upstreamConn) sendBody(f *flow, data []byte) error {
 	out := data
 	if f.req.Length == head.Unknown {
@@ -102,7 +103,7 @@ func (s *upstreamConn) full() bool { return s.conn.Congested() }
 // room implements upstreamStream.
 func (s *upstreamConn) room() int { return s.w.loop.Piece() }
 
-// took implements upstreamStream: what the target's kernel has acknowledged.
+// took implements upstreamStream. It goes by what the target's kernel has acknowledged.
 func (s *upstreamConn) took() (mark int64, all bool) {
 	mark = s.conn.Acked()
 	return mark, mark >= s.conn.Written()
@@ -123,15 +124,16 @@ func (s *upstreamConn) unanswered() bool { return s.requests > 1 && s.partial ==
 // finish implements upstreamStream.
 func (s *upstreamConn) finish(clean bool) { s.release(clean && s.clean && s.flow.res.KeepAlive) }
 
-// drop implements upstreamStream: something of an unfinished exchange is on the connection.
+// drop implements upstreamStream. It closes the connection, because its exchange is not finished.
 func (s *upstreamConn) drop() {
 	s.flow = nil
 	s.close()
 }
 
-// spokeFirst is told of a connection that ends, or says something, before the request has left the
-// loop's batch: a target that closes idle connections may send 408 before it does. It is not an
-// answer to this request, of which nothing was written; another connection gets it.
+// spokeFirst is called when the target ends the connection, or sends something, while the request
+// is still in the loop's batch. For example, a target may send a 408 before it closes an idle
+// connection. That is no answer to this request, of which nothing was written, so another
+// connection gets the request.
 func (s *upstreamConn) spokeFirst() {
 	if _, err := s.read(s.w.loop.Scratch()); err != nil && pause(err) {
 		return
@@ -141,8 +143,8 @@ func (s *upstreamConn) spokeFirst() {
 	f.upstreamFailed(upstream.Reset, exchange.UpstreamReset)
 }
 
-// readResponse reads as long as there is something and the client keeps up. Once the response is
-// whole the connection may belong to another loop already, so it is the exchange that is asked
+// readResponse reads as long as there is something to read and the client keeps up. Once the
+// response is whole, the connection may already belong to another loop, so the exchange decides
 // whether to go on.
 func (s *upstreamConn) readResponse() {
 	f := s.flow
@@ -153,7 +155,7 @@ func (s *upstreamConn) readResponse() {
 		}
 		buf := s.w.loop.Scratch()
 		room := buf[scratchRoom:][:min(f.piece(), reactor.ScratchSize-scratchRoom)]
-		if s.partial != nil { // what is read must fit behind what is there of the head
+		if s.partial != nil { // what is read must fit behind the part of the head in partial
 			room = room[:min(len(room), reactor.ScratchSize-len(s.partial.Data()))]
 		}
 		n, err := s.read(room)
@@ -174,8 +176,8 @@ func (s *upstreamConn) readResponse() {
 	}
 }
 
-// responseEnded deals with the end, or the failure, of the connection before the response was known
-// to be whole.
+// responseEnded is called when the connection ends, or fails, before the response is known to be
+// whole.
 func (s *upstreamConn) responseEnded(err error) {
 	f := s.flow
 	if f.stage == stageSent {
@@ -189,7 +191,8 @@ func (s *upstreamConn) responseEnded(err error) {
 	f.upstreamFailed(upstream.Reset, exchange.UpstreamCut)
 }
 
-// responseHead takes what was read of the heads of responses: buf[from:to].
+// responseHead deals with buf[from:to], which was read of the head of the response, or of interim
+// responses before it.
 func (s *upstreamConn) responseHead(buf []byte, from, to int) {
 	f := s.flow
 	if s.partial != nil {
@@ -236,14 +239,14 @@ func (s *upstreamConn) responseHead(buf []byte, from, to int) {
 	}
 }
 
-// wholeHead shows a complete head to the exchange, with the content that came behind it.
+// wholeHead gives the exchange the complete head in f.res, with the content that came behind it.
 func (s *upstreamConn) wholeHead(buf []byte, from, to int) {
 	f := s.flow
 	s.inHead, f.answeredIn = false, version(f.res.Minor)
-	// Before any policy adds a field that the upstream could have named.
+	// Before any policy adds a field that the upstream's Connection may name.
 	http1.StripConnection(&f.res.Fields)
 	if f.res.Status == 101 {
-		s.body.Start(http1.ToEOF, 0, &responseLimits) // the other protocol's bytes are not a body
+		s.body.Start(http1.ToEOF, 0, &responseLimits) // another protocol follows, without framing
 		f.responseHead(buf, from, to)
 		return
 	}
@@ -257,11 +260,11 @@ func (s *upstreamConn) wholeHead(buf []byte, from, to int) {
 	f.responseHead(buf, begin, end)
 }
 
-// responseBody takes what was read of a body: buf[from:to].
+// responseBody deals with buf[from:to], which was read of the body.
 //
-// The usual response is read in one call and goes out in one: its content stays where it was read,
-// and the client's stream writes the head into the room in front of it, over the upstream's head, so
-// that only some hundred bytes are copied and not the body.
+// Most responses are read in one call and sent in one. The content stays where it was read, and the
+// client's stream writes the head into the room in front of it, over the upstream's head. So only
+// some hundred bytes are copied, and not the body.
 func (s *upstreamConn) responseBody(buf []byte, from, to int) {
 	begin, end, bad := s.content(buf, from, to)
 	if bad != http1.OK {
@@ -271,8 +274,8 @@ func (s *upstreamConn) responseBody(buf []byte, from, to int) {
 	s.flow.responseBody(buf, begin, end, scratch)
 }
 
-// content takes the framing off the body bytes buf[from:to]: the content is buf[begin:end]
-// afterwards, moved together where it came in several chunks.
+// content removes the framing from the body in buf[from:to], and moves the content of several
+// chunks together. The content is buf[begin:end] afterwards.
 func (s *upstreamConn) content(buf []byte, from, to int) (begin, end int, bad http1.Error) {
 	begin, end = from, from
 	used := 0
@@ -298,7 +301,7 @@ func (s *upstreamConn) content(buf []byte, from, to int) (begin, end int, bad ht
 	return begin, end, http1.OK
 }
 
-// keepPartial keeps a head that is not complete, in memory of its own.
+// keepPartial copies an incomplete head into memory of its own, unless it is there already.
 func (s *upstreamConn) keepPartial(data []byte) {
 	if s.partial != nil {
 		return
@@ -308,7 +311,8 @@ func (s *upstreamConn) keepPartial(data []byte) {
 	s.flow.res.Reset()
 }
 
-// appendPartial adds to a head that is not complete.
+// appendPartial appends data to the incomplete head. It returns false if the head is too long; the
+// try is over then.
 func (s *upstreamConn) appendPartial(data []byte) bool {
 	loop := s.w.loop
 	if len(data) > len(s.partial.Room()) {

@@ -5,8 +5,8 @@ import (
 	"plimsoll/internal/http2"
 )
 
-// http2Conn is what a clientConn that speaks HTTP/2 has besides: its streams, and what the client may
-// do (RFC 9113). clientConn keeps the socket, TLS, the connection's time-outs and its end.
+// http2Conn is the part of a clientConn that only HTTP/2 has: its streams, and what the client may
+// do (RFC 9113). The clientConn keeps the socket, TLS, the connection's time-outs and its end.
 type http2Conn struct {
 	http2Link
 	c *clientConn
@@ -22,13 +22,13 @@ type http2Conn struct {
 	leaveAt int64  // when the second GOAWAY is due, after the first
 }
 
-// leaving is how far the gateway has told the client that the connection ends.
+// leaving says what the gateway has told the client about the end of the connection.
 type leaving uint8
 
 const (
 	staying leaving = iota
-	warned          // GOAWAY was sent that still takes care of every stream
-	left            // GOAWAY was sent: streams after last are not taken care of
+	warned          // a GOAWAY was sent, and every stream is still served
+	left            // a GOAWAY was sent, and streams after the one that it names are not served
 )
 
 const (
@@ -38,14 +38,14 @@ const (
 	// h2o have 128 and 100.
 	maxStreams = 128
 
-	// connectionWindow is what a client may have under way of all bodies of a connection together, at
-	// first. clientHeld is what is kept in memory of bodies that the gateway does not take on until
-	// that is missing in the window: 64 of them with a full window of their own.
+	// connectionWindow is the first size, in bytes, of the window for all bodies of a connection
+	// together. clientHeld is how many bytes of bodies that are not taken are kept in memory before
+	// the window shrinks by them: a full window of 64 streams.
 	connectionWindow = windowsAtOnce * streamWindow
 	clientHeld       = 64 * streamWindow
 )
 
-// closedStream is a stream that has ended: what still comes for it is judged by how.
+// closedStream is a stream that has ended. What may still come for it depends on how it ended.
 type closedStream struct {
 	id  uint32
 	how ending
@@ -54,12 +54,12 @@ type closedStream struct {
 type ending uint8
 
 const (
-	endedBoth ending = iota // both sides have said all
-	peerReset               // by the client
-	ourReset                // by us: the client may not know yet
+	endedBoth ending = iota // both sides have ended it, or it goes on
+	peerReset               // it was reset by the client
+	ourReset                // it was reset by us, and the client may not know yet
 )
 
-// startHTTP2 makes the connection one of HTTP/2. early is what came already of it.
+// startHTTP2 makes the connection one that speaks HTTP/2. What was read already is in c.in.
 func (c *clientConn) startHTTP2() {
 	h := &http2Conn{c: c}
 	h.init(c.w, h, true, c.in)
@@ -127,7 +127,7 @@ func (h *http2Conn) push() {
 	}
 }
 
-// wentOut deals with what a write or a push has come to.
+// wentOut deals with the result of a write or a push.
 func (h *http2Conn) wentOut(ok bool) {
 	if !ok {
 		h.broken = true
@@ -151,7 +151,7 @@ func (h *http2Conn) frame(f *http2.Frame) {
 	}
 }
 
-// peerResets takes a RST_STREAM.
+// peerResets deals with a RST_STREAM.
 func (h *http2Conn) peerResets(f *http2.Frame) {
 	st := h.stream(f.Stream)
 	if st == nil {
@@ -184,7 +184,7 @@ func (h *http2Conn) lost() {
 	h.ended()
 }
 
-// end closes the connection in order, after what was sent.
+// end gives up all exchanges, and closes the connection behind what was sent.
 func (h *http2Conn) end() {
 	if h.dead {
 		return
@@ -201,8 +201,8 @@ func (h *http2Conn) abort(reason exchange.Reason) {
 	h.ended()
 }
 
-// giveUpAll ends the exchanges of all streams. What one gives up at an upstream may go to another,
-// which may end by it at once.
+// giveUpAll ends the exchanges of all streams. The upstream connection that one gives up may go to
+// another, and that may end at once.
 func (h *http2Conn) giveUpAll(reason exchange.Reason) {
 	for _, id := range h.identifiers(nil) {
 		if st := h.stream(id); st != nil {
@@ -212,8 +212,8 @@ func (h *http2Conn) giveUpAll(reason exchange.Reason) {
 	}
 }
 
-// leave tells the client that the connection ends, in two steps where there is time: requests that
-// are on their way when the first GOAWAY arrives are still served (RFC 9113, section 6.8).
+// leave tells the client that the connection ends, in two steps if there is time. Requests that are
+// on their way when the first GOAWAY arrives are still served (RFC 9113, section 6.8).
 func (h *http2Conn) leave(how leaving) {
 	if h.dead || h.leaving >= how {
 		return
@@ -230,8 +230,8 @@ func (h *http2Conn) leave(how leaving) {
 	h.endIfIdle()
 }
 
-// lastServed is the last stream that is taken care of. Once the client was told it does not grow (RFC
-// 9113, section 6.8), whatever streams it begins afterwards.
+// lastServed returns the last stream that is served. Once the client was told, it must not grow
+// (RFC 9113, section 6.8), whatever streams the client begins afterwards.
 func (h *http2Conn) lastServed() uint32 {
 	if h.leaving == left {
 		return h.leftAt
@@ -239,7 +239,7 @@ func (h *http2Conn) lastServed() uint32 {
 	return h.last
 }
 
-// grace is how long the first GOAWAY comes before the second.
+// grace returns the time between the two GOAWAYs, in nanoseconds.
 func (h *http2Conn) grace() int64 { return min(drainGrace, h.c.listener.IdleTimeout) }
 
 // expire is called when the connection's timer is due: a field block has taken too long, there was no
@@ -254,7 +254,7 @@ func (h *http2Conn) expire() {
 	h.endIfIdle()
 }
 
-// endIfIdle ends a connection that has no stream left and begins none.
+// endIfIdle ends a connection that has no stream left and accepts no further one.
 func (h *http2Conn) endIfIdle() {
 	if h.leaving == left && h.open == 0 && !h.dead {
 		h.flush()

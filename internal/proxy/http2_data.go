@@ -9,12 +9,14 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// streamData is the data of one HTTP/2 stream both ways, whichever side the gateway is on: what came
-// and was not taken, and what is to be sent and the peer's windows hold back.
+// streamData holds the data of one HTTP/2 stream in both directions, whether the peer is a client
+// or a target: content that has come and was not taken yet, and content to be sent that the peer's
+// windows hold back.
 //
-// What came is in memory: arrived during the call that brought it, and in afterwards. It is bounded
-// by the windows that the peer was given. What is to be sent is copied into queue where the windows
-// hold it back; a stream with a queue is sent nothing else, so it has about what one read brought.
+// Content that has come is in arrived during the call that brought it, and in the chain in
+// afterwards. It is bounded by the windows that the peer was given. Content that the peer's windows
+// hold back is copied into queue. Nothing else is read for a stream that has a queue, so the queue
+// has at most about what one read brought.
 type streamData struct {
 	link          *http2Link
 	owner         streamOwner
@@ -22,11 +24,11 @@ type streamData struct {
 	before, after *streamData // in the link's list
 
 	in      reactor.Chain // content that came and was not taken
-	arrived []byte        // likewise, behind it and in the link's buffer
+	arrived []byte        // content that follows in, still in the link's buffer
 	window  http2.SendWindow
 	receive http2.ReceiveWindow
 	length  http2.BodyLength
-	trailer *trailerSection // that came; nil for none
+	trailer *trailerSection // the trailers that came; nil for none
 
 	queue *reactor.Buffer // content that the windows hold back
 	tail  *reactor.Buffer // trailers behind it, as a frame
@@ -36,24 +38,24 @@ type streamData struct {
 
 	// See turns.
 	priority              http2.Priority
-	waits                 bool // it is in the list of those that wait
+	waits                 bool // it is in the list of streams that wait
 	waitBefore, waitAfter *streamData
 	since                 uint64 // the turn in which it began to wait
 
 	credit   int64 // bytes by which the peer has opened the stream's window
 	ended    bool  // the peer has sent all
-	deaf     bool  // nobody takes what comes
-	behind   bool  // what came was shown, and is not taken yet
+	deaf     bool  // what comes is discarded
+	behind   bool  // what came was shown to the exchange, which has not taken it yet
 	finished bool  // the end is in queue, or sent
 	headSent bool
 	endSent  bool // END_STREAM is sent
 }
 
-// streamOwner is the stream whose data a streamData is.
+// streamOwner is the stream that a streamData belongs to.
 type streamOwner interface {
-	deliver(data []byte) // content came, or the end of it
-	resume()             // it waited, and the peer takes more
-	shed()               // the loop holds too much, and this stream most of it: it ends
+	deliver(data []byte) // content has come, or the end of it
+	resume()             // the stream waited, and the peer takes more
+	shed()               // ends the stream: the loop holds too much, and this stream the most
 }
 
 func (l *http2Link) find(id uint32) *streamData {
@@ -81,7 +83,7 @@ func (l *http2Link) add(d *streamData, owner streamOwner, id uint32) {
 	d.receive = http2.NewReceiveWindow(streamWindow)
 }
 
-// remove takes a stream off its link, and gives back what it holds.
+// remove removes a stream from its link, and gives back what it holds.
 func (d *streamData) remove() {
 	l := d.link
 	for at := &l.streams[d.id/2%streamBuckets]; ; at = &(*at).chain {
@@ -111,7 +113,7 @@ func (d *streamData) remove() {
 	l.intake.extra -= extraOf(d.receive.Size())
 }
 
-// data takes a part of a Data frame.
+// data deals with a part of a DATA frame.
 func (l *http2Link) data(f *http2.Frame) {
 	if f.First {
 		if bad := l.intake.window.Consume(f.Length); bad != http2.OK {
@@ -159,7 +161,7 @@ func (d *streamData) keepContent(data []byte) {
 	}
 }
 
-// takeContent takes content from in, most bytes at the most: see reactor.Chain.
+// takeContent takes at most most bytes of content from in: see reactor.Chain.
 func (d *streamData) takeContent(most int) (buf []byte, from, to int) {
 	had := d.in.Memory()
 	buf, from, to = d.in.Take(d.link.w.loop, most)
@@ -167,7 +169,7 @@ func (d *streamData) takeContent(most int) (buf []byte, from, to int) {
 	return buf, from, to
 }
 
-// dropBody gives what was not taken back to the connection's window.
+// dropBody drops the content that was not taken, and gives it back to the connection's window.
 func (d *streamData) dropBody() {
 	if n := len(d.arrived); n > 0 {
 		d.arrived = nil
@@ -178,7 +180,7 @@ func (d *streamData) dropBody() {
 	d.link.hold(-content, -memory)
 }
 
-// buffered is how many bytes came and were not taken.
+// buffered returns how many bytes of content have come and were not taken.
 func (d *streamData) buffered() int { return d.in.Len() + len(d.arrived) }
 
 // sendData sends as much of buf[from:to] as the windows allow, and returns where the rest begins.
@@ -213,8 +215,8 @@ func (d *streamData) sendData(buf []byte, from, to int, ends, scratch bool) int 
 	return from
 }
 
-// put sends content, or keeps what the windows hold back. ends says that it is the last, with trailers
-// behind it or nil.
+// put sends the content buf[from:to], and keeps what the windows hold back. ends says that it is
+// the last; trailers, if not nil, follow it.
 func (d *streamData) put(buf []byte, from, to int, ends bool, trailers *head.List, scratch bool) {
 	d.finished = d.finished || ends
 	if d.queue == nil {
@@ -229,7 +231,7 @@ func (d *streamData) put(buf []byte, from, to int, ends bool, trailers *head.Lis
 	}
 }
 
-// hold keeps content that the windows hold back.
+// hold copies content that the windows hold back into queue.
 func (d *streamData) hold(data []byte) {
 	loop := d.link.w.loop
 	old := d.queue
@@ -248,7 +250,8 @@ func (d *streamData) hold(data []byte) {
 	d.wait()
 }
 
-// sendQueue sends what the windows held back, and says whether that was all. What is left waits on.
+// sendQueue sends what the windows held back, and reports whether that was all. Otherwise the
+// stream goes on waiting.
 func (d *streamData) sendQueue() bool {
 	q := d.queue
 	if q == nil {
@@ -265,7 +268,7 @@ func (d *streamData) sendQueue() bool {
 	return true
 }
 
-// sendTail sends the trailers once nothing is in front of them.
+// sendTail sends the trailers once all content in front of them was sent.
 func (d *streamData) sendTail() {
 	if d.queue != nil || d.tail == nil {
 		return
@@ -277,7 +280,7 @@ func (d *streamData) sendTail() {
 	d.tail, d.endSent = nil, true
 }
 
-// dropQueue forgets what the windows hold back.
+// dropQueue drops what the windows hold back, trailers included.
 func (d *streamData) dropQueue() {
 	if d.queue != nil {
 		d.link.w.loop.PutBuffer(d.queue)

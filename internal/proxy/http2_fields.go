@@ -8,9 +8,9 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// This file is how requests begin on an HTTP/2 connection, and how their trailers come: field
-// blocks. Each block is decoded to its end, be it of a stream that nobody needs: blocks to come
-// build upon it.
+// This file deals with the field blocks on a client's HTTP/2 connection, which begin requests or
+// are their trailers. Each block is decoded to its end, even if its stream is over, because later
+// blocks depend on it.
 
 // awaitBlock implements http2Side.
 func (h *http2Conn) awaitBlock(begins bool) {
@@ -21,7 +21,7 @@ func (h *http2Conn) awaitBlock(begins bool) {
 	h.restTimer()
 }
 
-// restTimer sets the connection's timer as it is between field blocks.
+// restTimer sets the connection's timer for the time between field blocks.
 func (h *http2Conn) restTimer() {
 	c := h.c
 	switch {
@@ -68,8 +68,8 @@ func (h *http2Conn) fieldBlock(block []byte) {
 	}
 }
 
-// request begins an exchange. The fields are decoded into the worker's memory and then copied into
-// a buffer of their size: how much they are is known only then.
+// request begins an exchange. It decodes the fields into the worker's memory, and then copies them
+// into a buffer of their size, which is known only then.
 func (h *http2Conn) request(id uint32, block []byte) {
 	c := h.c
 	w := c.w
@@ -95,7 +95,7 @@ func (h *http2Conn) request(id uint32, block []byte) {
 	}
 	c.requests++
 	h.heads++
-	if h.leaving != warned { // else it is time for the second GOAWAY soon
+	if h.leaving != warned { // else the timer is that of the second GOAWAY
 		w.loop.StopTimer(&c.timer)
 	}
 	st := h.begin(id)
@@ -126,8 +126,8 @@ func (h *http2Conn) request(id uint32, block []byte) {
 	f.begin(len(block)+http2.HeaderSize, whole)
 }
 
-// decodeRequest decodes a field block as a request's head. bytes is the memory that the head's parts
-// are in, which is the worker's.
+// decodeRequest decodes a field block as a request's head. bytes is the memory of the head's parts,
+// which belongs to the worker.
 func (h *http2Conn) decodeRequest(f *flow, block []byte) (bytes []byte, why http2.Reason) {
 	bytes = h.c.w.fieldBytes()[:0]
 	h.head.Reset(&h.c.listener.HTTP2, true)
@@ -153,13 +153,13 @@ func (h *http2Conn) decodeRequest(f *flow, block []byte) (bytes []byte, why http
 		return bytes, why
 	}
 	out, why := h.head.End(&f.req.Request, h.blockEnds, bytes)
-	if len(out) > reactor.ScratchSize { // cookies that were put together take their room again
+	if len(out) > reactor.ScratchSize { // joined cookies take their room a second time
 		return bytes, http2.HeadTooLarge
 	}
 	return out, why
 }
 
-// rebaseRequest moves the parts of a head that are in old to the same places in new.
+// rebaseRequest makes the parts of a head that point into old point to the same places in new.
 func rebaseRequest(r *head.Request, old, new []byte) {
 	for _, part := range [...]*[]byte{&r.Method, &r.Scheme, &r.Host, &r.Target, &r.Query} {
 		*part = rebase(*part, old, new)
@@ -167,8 +167,9 @@ func rebaseRequest(r *head.Request, old, new []byte) {
 	rebaseFields(&r.Fields, old, new)
 }
 
-// maySayWhy counts a head that is over a limit, and says whether it is answered. Each may have cost as
-// much as a hundred requests, by what a byte of it stands for: who goes on loses the connection.
+// maySayWhy counts a head that is over a limit, and reports whether to answer it. Because a byte of
+// a compressed head may stand for much, each may have cost as much as a hundred requests. A client
+// that goes on sending them loses the connection.
 func (h *http2Conn) maySayWhy() bool {
 	over := h.budget.Spend(http2.FaultKind, h.c.w.loop.Now())
 	if over != http2.OK {
@@ -183,7 +184,7 @@ func (st *http2Stream) refuse(why http2.Reason) {
 	st.flow.refuse(why.Status(), exchange.BadRequest)
 }
 
-// trailers takes the field block that ends a request.
+// trailers deals with the field block that ends a request.
 func (h *http2Conn) trailers(st *http2Stream, block []byte) {
 	why, ok := st.takeTrailers(block, &h.c.listener.HTTP2)
 	switch {
@@ -191,7 +192,7 @@ func (h *http2Conn) trailers(st *http2Stream, block []byte) {
 		return
 	case st.ended:
 		why = http2.ClosedStream
-	case why == http2.OK && st.flow != nil: // the length of a body that nobody reads is not counted
+	case why == http2.OK && st.flow != nil: // the length of a discarded body is not counted
 		why = st.length.End()
 	}
 	if why != http2.OK {

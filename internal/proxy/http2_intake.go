@@ -2,48 +2,48 @@ package proxy
 
 import "plimsoll/internal/http2"
 
-// The windows that peers of HTTP/2 get, and the memory that they may fill with them.
+// This file holds the windows that peers of HTTP/2 get, and so the memory that they may fill.
 //
-// A stream begins with streamWindow. Its window grows to what http2.Path says that the path needs, in
-// the moment in which it is announced again and only while its content goes on at once: a stream that
-// does not flow has no more than it had. So SETTINGS never change, and a new stream needs one round
-// trip to have what its path needs.
+// A stream begins with streamWindow. Its window grows to what http2.Path says that the path needs,
+// but only when the window is announced again and while the stream's content is taken at once. The
+// window of a stream that does not flow does not grow. So SETTINGS never change, and a new stream
+// has the window that its path needs after one round trip.
 //
-// The connection's window is given back what comes as soon as it came, not when somebody takes it: it
-// bounds what is under way, and a stream that does not flow holds up no other. That ends at heldMost,
-// beyond which what is held is missing in the connection's window: so heldMost and a window is all
-// that a connection ever holds. What all connections of a loop hold is bounded by waiting.
+// What comes is given back to the connection's window when it has come, and not when it is taken:
+// this window bounds what is under way, and a stream that does not flow does not hold up others.
+// But what a connection holds beyond heldMost is not given back until it is taken. So a connection
+// never holds more than heldMost and a window. waiting bounds what all connections of a loop hold.
 const (
-	// streamWindow is what a stream may send that nobody takes.
+	// streamWindow is how many bytes a stream may send that are not taken.
 	streamWindow = 64 << 10
 
-	// mostStreamWindow is how large a stream's window becomes: 80 Mbit/s over a round trip of 100 ms,
-	// and 64 streams that stop with a full one fill the loop's bound.
+	// mostStreamWindow is how many bytes a stream's window grows to at most: enough for 80 Mbit/s
+	// over a round trip of 100 ms. 64 streams that stop with a full window reach the loop's bound.
 	mostStreamWindow = 1 << 20
 
-	// windowsAtOnce is how many streams' windows a connection's has room for.
+	// windowsAtOnce is for how many windows of streams a connection's window has room.
 	windowsAtOnce = 4
 
-	// extraMost is by how much the windows of a connection's streams, together, may be larger than
+	// extraMost is by how many bytes the windows of a connection's streams, together, may exceed
 	// streamWindow.
 	extraMost = 4 << 20
 
-	// scarceWindow is what a stream gets while the loop holds too much, and its connection more than
-	// its share.
+	// scarceWindow is the window of a stream while the loop holds too much, and the stream's
+	// connection more than its share.
 	scarceWindow = 16 << 10
 )
 
-// intake is what a connection has let in: its side of flow control.
+// intake is the receiving side of a connection's flow control.
 type intake struct {
 	path      http2.Path
 	window    http2.ReceiveWindow // of the connection
-	least     int                 // how large that is at least
-	heldMost  int                 // bytes held that are not missing in it
+	least     int                 // the least size of window
+	heldMost  int                 // how many bytes may be held and yet be given back to window
 	held      int                 // bytes in the streams' chains
-	owed      int                 // bytes of these that are missing in the window
-	memory    int                 // of the chains' buffers
-	extra     int                 // by how much streams' windows are larger than streamWindow, together
-	prev, nxt *http2Link          // in the worker's list of those that hold something
+	owed      int                 // bytes of these that were not given back to window
+	memory    int                 // bytes of the chains' buffers
+	extra     int                 // by how much all streams' windows together exceed streamWindow
+	prev, nxt *http2Link          // in the worker's list of links that hold something
 }
 
 // init makes the windows those of a connection that has just begun.
@@ -53,12 +53,12 @@ func (i *intake) init(least, heldMost int) {
 	i.least, i.heldMost = least, heldMost
 }
 
-// announceWindow appends what makes the connection's window as large as it begins.
+// announceWindow appends the WINDOW_UPDATE that gives the connection's window its first size.
 func (l *http2Link) announceWindow(dst []byte) []byte {
 	return http2.AppendWindowUpdate(dst, 0, l.intake.window.Grow(uint32(l.intake.least)))
 }
 
-// windowSize is how large the connection's window is to be.
+// windowSize returns the size that the connection's window is to have.
 func (l *http2Link) windowSize() int {
 	if l.w.waiting.scarce() {
 		return l.intake.least
@@ -66,14 +66,15 @@ func (l *http2Link) windowSize() int {
 	return max(l.intake.least, windowsAtOnce*l.intake.path.Size())
 }
 
-// passOver gives bytes that nobody keeps back to the connection's window.
+// passOver gives n bytes, which are not held, back to the connection's window.
 func (l *http2Link) passOver(n int) {
 	if by := l.intake.window.ReleaseTo(l.windowSize(), n); by > 0 {
 		l.wrote(http2.AppendWindowUpdate(l.room(32), 0, by))
 	}
 }
 
-// hold notes that the chains have so much more content, and memory; both may be negative.
+// hold notes that the streams' chains have more bytes of content and of memory; both may be
+// negative.
 func (l *http2Link) hold(content, memory int) {
 	i, all := &l.intake, &l.w.waiting
 	i.held += content
@@ -92,14 +93,15 @@ func (l *http2Link) hold(content, memory int) {
 	l.passOver(n)
 }
 
-// passed notes content that went on at once, and asks how fast the path is where that is much.
+// passed notes n bytes of content that were taken at once. If there are many, it sends a PING to
+// measure the path.
 func (l *http2Link) passed(n int) {
 	if l.intake.path.Passed(n, l.w.loop.Now()) && !l.dead {
 		l.wrote(http2.AppendPing(l.room(32), false, l.intake.path.Mark()))
 	}
 }
 
-// answered takes the acknowledgement of a PING.
+// answered deals with the acknowledgement of a PING.
 func (l *http2Link) answered(f *http2.Frame) {
 	if !l.intake.path.Answered([8]byte(f.Payload), l.w.loop.Now()) {
 		return
@@ -109,8 +111,8 @@ func (l *http2Link) answered(f *http2.Frame) {
 	}
 }
 
-// taken gives n bytes of content that somebody took back to the stream's window. atOnce says that
-// they came just now, and were not held.
+// taken gives n bytes of content that were taken back to the stream's window. atOnce says that they
+// have just come, and were not held.
 func (d *streamData) taken(n int, atOnce bool) {
 	l := d.link
 	if atOnce {
@@ -123,7 +125,7 @@ func (d *streamData) taken(n int, atOnce bool) {
 	d.behind = d.behind && d.in.Len() > 0
 }
 
-// release gives bytes back to the stream's window, and makes that as large as it is to be.
+// release gives n bytes back to the stream's window, and changes its size if need be.
 func (d *streamData) release(n int) {
 	l := d.link
 	old := d.receive.Size()
@@ -138,7 +140,7 @@ func (d *streamData) release(n int) {
 	}
 }
 
-// windowSize is how large the stream's window is to be that has old bytes.
+// windowSize returns the size that the stream's window, which now has the size old, is to have.
 func (d *streamData) windowSize(old int) int {
 	l := d.link
 	switch all := &l.w.waiting; {

@@ -6,12 +6,12 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// http2Link is what every connection that speaks HTTP/2 has, be its peer a client or a target: the
-// frames of both directions, the windows, header compression and the open streams (RFC 9113). What
-// depends on who the peer is its http2Side does.
+// http2Link is the part of an HTTP/2 connection that is the same whether its peer is a client or a
+// target: the frames of both directions, the windows, header compression and the open streams (RFC
+// 9113). Its http2Side does what differs.
 //
-// Frames are gathered in out and written once, after the loop's batch of requests to upstreams: what
-// many streams say in a turn is one TLS record and one system call.
+// Frames are gathered in out and written once, after the loop's batch of requests to upstreams. So
+// what many streams send in one turn takes one TLS record and one system call.
 type http2Link struct {
 	w       *Worker
 	side    http2Side
@@ -22,69 +22,71 @@ type http2Link struct {
 	budget  http2.Budget
 	send    http2.SendWindow // of the connection
 	intake  intake
-	turns   turns // of the streams that wait for what the peer takes
+	turns   turns // the order of the streams that wait until they may send
 
 	in    *reactor.Buffer // bytes read and not yet used; nil while there are none
 	out   *reactor.Buffer // frames for the peer; nil while there are none
 	block *reactor.Buffer // a field block that is not complete; nil while there is none
 
-	// The frame that is dealt with: as a variable of frames it would be allocated, because it goes
-	// through an interface.
+	// The frame that is being dealt with. It is a field because a local variable of the method
+	// frames would be allocated: it is passed through an interface.
 	current http2.Frame
 
 	streams    [streamBuckets]*streamData // by identifier, chained
 	first      *streamData                // all streams, oldest first
 	newest     *streamData
-	open       int          // how many
+	open       int          // how many streams are open
 	last       uint32       // the highest stream that was begun
 	blockOf    uint32       // the stream of block
-	blockEnds  bool         // END_STREAM came with the Headers that block begins with
-	blockFault http2.Reason // why its stream is reset once it is decoded, or OK
-	blockMost  int          // bytes that a field block may have as it is encoded
+	blockEnds  bool         // END_STREAM came with the HEADERS that block begins with
+	blockFault http2.Reason // why its stream is reset once the block is decoded, or OK
+	blockMost  int          // how many bytes a field block may have as encoded
 	heads      int          // requests begun in this burst
-	bursts     int          // in the turn of that number
+	bursts     int          // bursts in the turn whose number is turn
 	turn       uint64
 
-	trusted  bool // the peer is a target: what it sends that brings nothing has a looser budget
+	trusted  bool // the peer is a target: it has a looser budget of useless frames
 	broken   bool // a write failed: the connection ends at the end of the turn
 	greeted  bool // the peer's SETTINGS have come
 	dead     bool // nothing more is sent or read; the connection ends with its last stream
 	reading  bool // readOn is under way
 	flushing bool // Run is to be called at the end of the batch
-	spoke    bool // fields or content have come; who looks at that clears it
+	spoke    bool // fields or content have come; mayAsk reads and clears it
 }
 
-// http2Side is the part of a connection that depends on who its peer is. All methods are for the
-// connection's loop.
+// http2Side is the part of an HTTP/2 connection that depends on whether its peer is a client or a
+// target. Only the connection's loop may call its methods.
 type http2Side interface {
 	read(p []byte) (int, error)
-	// write takes frames, which may be gathered until push where the link is flushing. A failure is
-	// dealt with at the end of the turn: the caller may be in the middle of a stream that this
-	// would end.
+	// write writes frames. If the link is flushing it may gather them until push. It deals with a
+	// failure at the end of the turn, because the caller may be in the middle of a stream that the
+	// failure would end.
 	write(p []byte)
 	push()            // nothing more is written in this batch
-	backlogged() bool // the peer does not take what it is sent: nothing is read until it does
+	backlogged() bool // the peer does not take what it is sent, so nothing is read until it does
 	later()           // has readOn called at the end of the turn
-	settled(bool)     // SETTINGS have come, and whether they are the first
-	awaitBlock(bool)  // a field block begins that is not complete, or has ended
+	settled(bool)     // SETTINGS have come; the argument says whether they are the first
+	awaitBlock(bool)  // true: an incomplete field block begins; false: it has ended
 	fieldBlock([]byte)
 	frame(*http2.Frame)                       // RST_STREAM, GOAWAY or PRIORITY_UPDATE
-	stray(*http2.Frame, *streamData)          // data of a stream that takes none
-	resetFor(stream uint32, why http2.Reason) // ends a stream because of what the peer did
-	fail(why http2.Reason)                    // ends the connection for that
+	stray(*http2.Frame, *streamData)          // data for a stream that takes none
+	resetFor(stream uint32, why http2.Reason) // ends a stream because of a fault of the peer
+	fail(why http2.Reason)                    // ends the connection because of one
 	lost()                                    // the peer has gone, or the connection broke
 }
 
 const (
 	streamBuckets = 16
 
-	// headsPerTurn is how many requests of one connection begin until others are served, and
-	// burstsPerTurn how often in a turn: when its bytes come, and once more when it was put off to the
-	// turn's end. What it may be read for besides, that it takes again what it is sent, brings no more.
+	// headsPerTurn is how many requests of one connection begin in a burst before other connections
+	// are served. burstsPerTurn is how many bursts a turn may have: one when bytes come, and one
+	// that was put off to the end of the turn. Reading again because the peer takes what it is sent
+	// does not add a further burst.
 	headsPerTurn, burstsPerTurn = 32, 2
 )
 
-// init makes the link ready. server says that the peer is a client; early is what came already.
+// init makes the link ready. server says that the peer is a client; early holds bytes that have
+// come already, nil for none.
 func (l *http2Link) init(w *Worker, side http2Side, server bool, early *reactor.Buffer) {
 	l.w, l.side, l.in, l.trusted = w, side, early, !server
 	l.peer, l.send = http2.InitialSettings(), http2.ConnectionWindow
@@ -93,14 +95,15 @@ func (l *http2Link) init(w *Worker, side http2Side, server bool, early *reactor.
 	l.encoder.Init(0, false)
 }
 
-// readOn reads frames as long as there are some, the peer takes what it is sent, and others need
-// not be served. Windows that they open are shared out at the end: a priority may come behind them.
+// readOn reads frames until there are none, the peer does not take what it is sent, or it is the
+// turn of others. It shares out the windows that the frames open only at the end, because a frame
+// behind them may change a priority.
 func (l *http2Link) readOn() {
 	if l.broken {
 		l.side.lost()
 		return
 	}
-	if l.reading { // what a frame brought about asks for it
+	if l.reading { // the call comes from dealing with a frame
 		return
 	}
 	l.reading = true
@@ -121,9 +124,9 @@ func (l *http2Link) readBurst() {
 		return
 	}
 	for reads := 0; !l.dead; reads++ {
-		// Of a client that is congested as the turn begins, what was read waits too: 64 KB can be
-		// thousands of requests, and their answers would be queued. In the turn in which it gets
-		// congested requests still begin, for one of them may be more urgent than what fills the queue.
+		// If a client is congested when the turn begins, what was read waits too: 64 KB can contain
+		// thousands of requests, whose answers would be queued. In the turn in which it becomes
+		// congested requests still begin: one of them may be more urgent than what fills the queue.
 		if l.in != nil && (l.trusted || reads > 0 || !l.side.backlogged()) && !l.frames() {
 			return
 		}
@@ -150,7 +153,7 @@ func (l *http2Link) readBurst() {
 func (l *http2Link) receiveBytes() error {
 	loop := l.w.loop
 	if l.in == nil {
-		// Not the loop's scratch memory: what a frame brings about may read into that.
+		// Not the loop's scratch memory: dealing with a frame may read into that.
 		l.in = loop.GetBuffer(reactor.ScratchSize)
 	} else if len(l.in.Room()) < reactor.ScratchSize/2 {
 		larger := loop.GetBuffer(reactor.ScratchSize)
@@ -166,12 +169,12 @@ func (l *http2Link) receiveBytes() error {
 	return err
 }
 
-// shrink gives the large buffer of reading back, and keeps what is there of a frame in one of its
-// size.
+// shrink gives back the large buffer for reading, and keeps the beginning of a frame, if there is
+// one, in a smaller buffer.
 func (l *http2Link) shrink() {
 	loop := l.w.loop
 	left := l.in.Data()
-	// Or they would keep the memory of a buffer that is given back.
+	// Otherwise these would keep the memory of a buffer that is given back.
 	l.current.Payload = nil
 	l.decoder.Begin(nil)
 	switch {
@@ -186,8 +189,8 @@ func (l *http2Link) shrink() {
 	}
 }
 
-// frames deals with the frames that are there. False means that the connection is over, or goes on
-// at the end of the turn.
+// frames deals with the frames that were read. It returns false if the connection is over, or goes
+// on at the end of the turn.
 func (l *http2Link) frames() bool {
 	for len(l.in.Data()) > 0 {
 		if l.heads >= headsPerTurn {
@@ -214,7 +217,7 @@ func (l *http2Link) frames() bool {
 		case !bad.Failed():
 			l.frame(f)
 		case f.Type == http2.Headers:
-			// The field block that begins with it must be decoded: later blocks build upon it.
+			// The field block that it begins must be decoded: later blocks depend on it.
 			l.blockFault = bad.Reason
 			l.fields(f)
 		case f.Type != http2.WindowUpdate || l.mustHaveBegun(f.Stream):
@@ -227,8 +230,9 @@ func (l *http2Link) frames() bool {
 	return true
 }
 
-// spend counts what the peer does that brings nothing. A service may send what a client may not: a
-// model's answer in pieces of three bytes, say, and a window update for each piece.
+// spend counts the frames of the peer that serve no purpose. A target may send more of them than a
+// client: for example the answer of a model in pieces of three bytes, with a window update for
+// each.
 func (l *http2Link) spend(f *http2.Frame) http2.Reason {
 	if l.trusted {
 		return l.budget.TargetFrame(f, l.blockMost, l.w.loop.Now())
@@ -258,10 +262,10 @@ func (l *http2Link) frame(f *http2.Frame) {
 	case http2.RSTStream, http2.GoAway, http2.PriorityUpdate:
 		l.side.frame(f)
 	}
-	// The rest, PRIORITY among it, changes nothing.
+	// Other frames, such as PRIORITY, change nothing.
 }
 
-// settings takes the peer's SETTINGS.
+// settings deals with the peer's SETTINGS.
 func (l *http2Link) settings(f *http2.Frame) {
 	if f.Has(http2.Ack) {
 		return
@@ -292,7 +296,7 @@ func (l *http2Link) settings(f *http2.Frame) {
 	}
 }
 
-// windowUpdate takes a WINDOW_UPDATE.
+// windowUpdate deals with a WINDOW_UPDATE.
 func (l *http2Link) windowUpdate(f *http2.Frame) {
 	if f.Stream == 0 {
 		if bad := l.send.Add(f.Increment()); bad != http2.OK {
@@ -317,8 +321,8 @@ func (l *http2Link) windowUpdate(f *http2.Frame) {
 	}
 }
 
-// mustHaveBegun ends the connection where a frame came for a stream that has not begun (RFC 9113,
-// section 5.1). It says whether it had.
+// mustHaveBegun reports whether the stream id has begun, and ends the connection if it has not: no
+// frame may come for such a stream (RFC 9113, section 5.1).
 func (l *http2Link) mustHaveBegun(id uint32) bool {
 	if id <= l.last {
 		return true
@@ -327,8 +331,8 @@ func (l *http2Link) mustHaveBegun(id uint32) bool {
 	return false
 }
 
-// identifiers appends those of all streams. Who goes through them looks each one up again: what
-// happens to one stream may end others, by a place at an upstream that it leaves.
+// identifiers appends the identifiers of all streams. The caller must look up each one again,
+// because ending one stream may end others: it may give up a place at an upstream.
 func (l *http2Link) identifiers(ids []uint32) []uint32 {
 	for d := l.first; d != nil; d = d.after {
 		ids = append(ids, d.id)
@@ -336,7 +340,7 @@ func (l *http2Link) identifiers(ids []uint32) []uint32 {
 	return ids
 }
 
-// fields takes Headers or Continuation.
+// fields deals with a HEADERS or CONTINUATION frame.
 func (l *http2Link) fields(f *http2.Frame) {
 	loop := l.w.loop
 	if f.Type == http2.Headers {
@@ -370,8 +374,8 @@ func (l *http2Link) fields(f *http2.Frame) {
 	loop.PutBuffer(block)
 }
 
-// discardBlock decodes a block for its effect on later ones; false means that the connection is
-// over.
+// discardBlock decodes a block only for its effect on later ones. It returns false if the
+// connection is over.
 func (l *http2Link) discardBlock(block []byte) bool {
 	l.decoder.Begin(block)
 	var field hpack.Field
@@ -387,7 +391,7 @@ func (l *http2Link) discardBlock(block []byte) bool {
 	}
 }
 
-// fieldBytes is memory for the fields of one block, used while it is decoded.
+// fieldBytes returns the memory for the fields of a block while it is decoded.
 func (w *Worker) fieldBytes() []byte {
 	if w.fields == nil {
 		w.fields = make([]byte, reactor.ScratchSize)
@@ -395,7 +399,7 @@ func (w *Worker) fieldBytes() []byte {
 	return w.fields
 }
 
-// release gives back what the connection holds.
+// release gives back the buffers of the connection.
 func (l *http2Link) release() {
 	for _, b := range [...]**reactor.Buffer{&l.in, &l.out, &l.block} {
 		if *b != nil {

@@ -1,15 +1,16 @@
 package proxy
 
-// packAfter is how long, in nanoseconds, an answer is awaited until its exchange is packed, or more of
-// it: longer than most answers take, so that these cost nothing more.
+// packAfter is for how many nanoseconds an exchange waits for its answer, or for more of it, before
+// it is packed. Most answers take less, so they are not affected.
 const packAfter = int64(1e9)
 
-// packsASweep is how many exchanges are packed at a time: a thousand take about two milliseconds.
+// packsASweep is how many exchanges at most are packed in a sweep: a thousand take about two
+// milliseconds.
 const packsASweep = 1000
 
-// packWaiting packs exchanges of an HTTP/2 client that wait for their answer or for more of it, left at
-// the most: they may be many, 128 a connection. Those of HTTP/1.1 have a socket each, which costs more.
-// It returns how many are left.
+// packWaiting packs exchanges of an HTTP/2 client that wait for their answer, or for more of it.
+// There may be 128 on a connection. (Each exchange over HTTP/1.1 has a socket, which costs more
+// than its flow.) It packs at most left exchanges, and returns how many of left remain.
 func (h *http2Conn) packWaiting(now int64, left int) int {
 	for d := h.first; d != nil && left > 0; d = d.after {
 		st := d.owner.(*http2Stream)
@@ -21,8 +22,8 @@ func (h *http2Conn) packWaiting(now int64, left int) int {
 	return left
 }
 
-// waitsSince is since when nothing has come from the upstream of an exchange that onlyWaits. Each part
-// of a response moves the timer on.
+// waitsSince returns the time since which nothing has come from the upstream, for an exchange for
+// which onlyWaits is true. Each part of a response sets the timer again.
 func (f *flow) waitsSince() int64 {
 	if f.stage == stageSent {
 		return f.sentAt
@@ -30,9 +31,9 @@ func (f *flow) waitsSince() int64 {
 	return f.timer.Deadline() - f.route.StreamTimeout
 }
 
-// onlyWaits says that nothing is under way for the stream but an answer that is awaited, or more of it:
-// what came of that is with the client. One that the client's windows hold back has content in memory,
-// and that not for long (limits.send_timeout).
+// onlyWaits reports whether the stream does nothing but wait for its answer, or for more of it, and
+// the client was sent everything that has come. It is false for an answer that the client's windows
+// hold back: that has content in memory, but not for long (limits.send_timeout).
 func (st *http2Stream) onlyWaits() bool {
 	f := st.flow
 	if f.up == nil || !f.stage.readsResponse() || f.stage.responseBegun() != st.headSent ||
@@ -52,12 +53,12 @@ func (st *http2Stream) onlyWaits() bool {
 	return false
 }
 
-// pack packs the stream's exchange. Whatever happens to either of its sides unpacks it first.
+// pack packs the stream's exchange. Any event on either of its sides unpacks it first.
 func (st *http2Stream) pack() {
 	f, w := st.flow, st.h.c.w
 	up, due := f.up, f.timer.Deadline()
 	if !st.headSent {
-		f.res.Reset() // of a head that is not complete: it is parsed from its beginning again
+		f.res.Reset() // an incomplete head is parsed again from its beginning
 	}
 	st.packed = w.pack(f, st.fields.Data())
 	if st.packed == nil {
@@ -66,7 +67,7 @@ func (st *http2Stream) pack() {
 	st.flow = nil
 	w.loop.PutBuffer(st.fields)
 	st.fields = nil
-	st.dropBody() // nothing is in it, but it may have a buffer
+	st.dropBody() // it is empty, but may have a buffer
 	switch up := up.(type) {
 	case *upstreamConn:
 		up.flow, up.packed = nil, st

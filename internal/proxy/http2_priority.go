@@ -5,15 +5,16 @@ import (
 	"plimsoll/internal/http2"
 )
 
-// How a client's streams get their priorities (RFC 9218): from the request's Priority field, from
-// PRIORITY_UPDATE, which may come before the request, and from the response's Priority field.
-// What they are good for is in turns.
+// A client's streams get their priorities (RFC 9218) from the request's Priority field, from
+// PRIORITY_UPDATE, which may come before the request, and from the response's Priority field. For
+// their effect see turns.
 
-// earlyKept is how many PRIORITY_UPDATE frames a connection keeps for streams that have not begun. A
-// browser sends them together with the request. Of more the oldest is forgotten.
+// earlyKept is how many PRIORITY_UPDATE frames a connection keeps for streams that have not begun.
+// A browser sends them together with the request. If there are more, the oldest is dropped.
 const earlyKept = 8
 
-// earlyPriorities are those that came before their requests, in a ring. Stream 0 marks a free place.
+// earlyPriorities holds, in a ring, the priorities that came before their requests. Stream 0 marks
+// a free place.
 type earlyPriorities struct {
 	list [earlyKept]struct {
 		stream   uint32
@@ -23,7 +24,7 @@ type earlyPriorities struct {
 	n  uint8 // how many are kept
 }
 
-// put keeps a priority until take asks for it. The last one of a stream counts.
+// put keeps a priority for take. The last one for a stream counts.
 func (e *earlyPriorities) put(stream uint32, p http2.Priority) {
 	for i := range e.list {
 		if e.list[i].stream == stream {
@@ -39,8 +40,8 @@ func (e *earlyPriorities) put(stream uint32, p http2.Priority) {
 	e.at = (e.at + 1) % earlyKept
 }
 
-// take gives the priority of a stream that begins. Streams begin in the order of their identifiers:
-// what is kept for lower ones is of no use any more.
+// take returns the priority of a stream that begins. It also drops those of streams with lower
+// identifiers, which can no longer begin.
 func (e *earlyPriorities) take(stream uint32) (p http2.Priority, known bool) {
 	if e.n == 0 {
 		return p, false
@@ -58,7 +59,7 @@ func (e *earlyPriorities) take(stream uint32) (p http2.Priority, known bool) {
 	return p, known
 }
 
-// prioritise takes a PRIORITY_UPDATE (RFC 9218, section 7.1).
+// prioritise deals with a PRIORITY_UPDATE (RFC 9218, section 7.1).
 func (h *http2Conn) prioritise(f *http2.Frame) {
 	id, p := f.Prioritised()
 	st := h.stream(id)
@@ -72,8 +73,8 @@ func (h *http2Conn) prioritise(f *http2.Frame) {
 	}
 }
 
-// setPriority gives a stream the priority that its request asks for. A PRIORITY_UPDATE is the later
-// word, even where it came earlier.
+// setPriority gives a stream the priority that its request asks for. A PRIORITY_UPDATE overrides
+// that, even if it came before the request.
 func (st *http2Stream) setPriority(fields *head.List) {
 	st.priority = http2.DefaultPriority()
 	if p, known := st.h.early.take(st.id); known {
@@ -83,14 +84,14 @@ func (st *http2Stream) setPriority(fields *head.List) {
 	}
 }
 
-// decide gives a stream the priority that its response names (RFC 9218, section 8). The service knows
-// what it sends: PRIORITY_UPDATE changes nothing afterwards.
+// decide gives a stream the priority that its response names (RFC 9218, section 8). The service
+// knows best what it sends, so a later PRIORITY_UPDATE changes nothing.
 func (st *http2Stream) decide(fields *head.List) {
 	st.decided = true
 	st.priority = prioritisedBy(fields, st.priority)
 }
 
-// prioritisedBy is p with what all Priority fields of a message name.
+// prioritisedBy returns p, changed by all Priority fields of a message.
 func prioritisedBy(fields *head.List, p http2.Priority) http2.Priority {
 	for i := range fields.Len() {
 		if field := fields.At(i); field.ID == head.Priority {

@@ -15,7 +15,7 @@ import (
 )
 
 // http2Request is one request on an http2Upstream, and its response: the upstreamStream of one try.
-// It ends with the try, whatever of the request the windows still hold back.
+// It ends with the try, even if the windows still hold back a part of the request.
 type http2Request struct {
 	streamData
 	h    *http2Upstream
@@ -27,13 +27,13 @@ type http2Request struct {
 	fields    *reactor.Buffer // the response's head, which the exchange borrows
 	interim   []byte          // interim responses, as the client gets them, that were not shown yet
 	mark      int64           // see took
-	noted     int64           // of went, when notedAt was taken
+	noted     int64           // went when notedAt was taken
 	notedAt   int64           // bytes written to the connection by then
 	answered  bool            // the response's head has come
-	headWaits bool            // it was not shown yet
-	unshown   bool            // it is among the unshown of its connection
+	headWaits bool            // the head was not shown yet
+	unshown   bool            // it is in the list unshown of its connection
 	freed     bool            // its slot was given back
-	untouched bool            // the target has said that it did nothing for it
+	untouched bool            // the target has said that it did nothing for the request
 	gone      bool            // the target does not wait for its end: there is nothing to reset
 }
 
@@ -43,10 +43,10 @@ type fault uint8
 const (
 	brokenOff   fault = iota // the stream or the connection was reset
 	unprocessed              // likewise, and the target says that it has done nothing
-	malformed                // what came breaks the protocol
+	malformed                // the target broke the protocol
 )
 
-// request makes f's next try one on h.
+// request makes a request on h for f's present try.
 func (h *http2Upstream) request(f *flow) *http2Request {
 	w := h.w
 	r := w.freeRequests
@@ -61,7 +61,7 @@ func (h *http2Upstream) request(f *flow) *http2Request {
 	return r
 }
 
-// keep makes the request ready for its next use.
+// keep resets the request and keeps it for its next use, unless enough are kept already.
 func (r *http2Request) keep(w *Worker) {
 	*r = http2Request{}
 	if w.spareRequests < maxSpareStreams {
@@ -70,7 +70,7 @@ func (r *http2Request) keep(w *Worker) {
 	}
 }
 
-// requestOf is the request on this stream, or nil.
+// requestOf returns the request on the stream id, nil for none. It unpacks a packed exchange.
 func (h *http2Upstream) requestOf(id uint32) *http2Request {
 	d := h.find(id)
 	if d == nil {
@@ -121,7 +121,8 @@ var (
 	continueText = []byte("100-continue")
 )
 
-// sendHead sends the request's head: what appendRequestHead is over HTTP/1.1.
+// sendHead sends the request's head, as appendRequestHead does over HTTP/1.1. ends says that no
+// body follows.
 func (r *http2Request) sendHead(f *flow, ends bool) {
 	h := r.h
 	e := &h.encoder
@@ -166,7 +167,7 @@ func (r *http2Request) sendHead(f *flow, ends bool) {
 	h.sendBlock(r.id, out, ends)
 }
 
-// push sends content of the body, and the end of the request where that is all.
+// push sends content of the body, and, if that is the rest of it, the end of the request.
 func (r *http2Request) push(f *flow, data []byte) {
 	var trailers *head.List
 	if f.is(bodyWhole) {
@@ -179,8 +180,8 @@ func (r *http2Request) push(f *flow, data []byte) {
 	r.give(data, f.is(bodyWhole), trailers)
 }
 
-// give sends content, or keeps it while the connection is congested: many requests may begin in one
-// turn, each with a body that was held.
+// give sends content, or holds a copy while the connection is congested: many requests, each with a
+// held body, may begin in one turn.
 func (r *http2Request) give(data []byte, ends bool, trailers *head.List) {
 	if len(data) > 0 && r.h.backlogged() {
 		r.hold(data)
@@ -192,17 +193,19 @@ func (r *http2Request) give(data []byte, ends bool, trailers *head.List) {
 	}
 }
 
-// sendBody implements upstreamStream. A connection that breaks tells of itself.
+// sendBody implements upstreamStream. It returns no error: a connection that breaks fails its
+// requests itself.
 func (r *http2Request) sendBody(f *flow, data []byte) error {
 	r.push(f, data)
 	return nil
 }
 
-// copyLimits bound what a copy may be, whose original was within its listener's limits.
+// copyLimits bound the head of a copy. They are wide, because the original was within the limits of
+// its listener.
 var copyLimits = http1.Limits{Line: reactor.ScratchSize, Head: reactor.ScratchSize, Fields: 1 << 16}
 
-// sendCopy implements upstreamStream: the copy is a message of HTTP/1.1, which becomes the request of
-// its exchange.
+// sendCopy implements upstreamStream. The copy is a message of HTTP/1.1; it is parsed and becomes
+// the request of its exchange.
 func (r *http2Request) sendCopy(f *flow, message []byte) error {
 	n, bad := f.req.Parse(message, &copyLimits)
 	if bad != http1.OK || n == 0 {
@@ -234,7 +237,7 @@ func (r *http2Request) sendCopy(f *flow, message []byte) error {
 // full implements upstreamStream.
 func (r *http2Request) full() bool {
 	if r.gone {
-		return false // what is sent goes nowhere
+		return false // what is sent is discarded
 	}
 	if r.id == 0 {
 		return true
@@ -254,9 +257,9 @@ func (r *http2Request) room() int {
 	return min(r.h.w.loop.Piece(), r.space())
 }
 
-// took implements upstreamStream. How far the application has read the windows tell, in large steps;
-// that all is there, the kernel's acknowledgements. These are of the whole connection: those of the
-// present bytes are known one look later.
+// took implements upstreamStream. The windows tell, in large steps, how far the application has
+// read. The kernel's acknowledgements tell that everything has arrived. They are counted for the
+// whole connection, so those of the bytes sent since the last call are known at the next one.
 func (r *http2Request) took() (mark int64, all bool) {
 	conn := &r.h.s.conn
 	if r.noted != r.went {
@@ -294,9 +297,9 @@ func (r *http2Request) begun(ends bool) {
 	}
 }
 
-// deliver implements streamOwner. Most reads begin and end within a frame, so what one read brings of
-// a response is put together, up to a record: a copy costs less than a write to the client for each
-// part. A full frame goes on from where it is.
+// deliver implements streamOwner. Most reads begin and end within a frame, so the parts of a
+// response that one read brings are copied together, up to a record: a copy costs less than a write
+// to the client for each part. A full frame is not copied.
 func (r *http2Request) deliver(data []byte) {
 	if r.packed != nil {
 		r.packed.unpack()
@@ -328,7 +331,7 @@ func (r *http2Request) deliver(data []byte) {
 // readOn implements upstreamStream.
 func (r *http2Request) readOn() { r.show() }
 
-// show gives the exchange what has come, as far as it takes it.
+// show gives the exchange what has come of the response, as far as it reads on.
 func (r *http2Request) show() {
 	f := r.flow
 	if f == nil {
@@ -360,8 +363,8 @@ func (r *http2Request) show() {
 	}
 }
 
-// nextContent takes the next content of the response: buf[from:to], with what stands in front of it
-// free to be overwritten. It stays valid until the connection reads.
+// nextContent takes the next content of the response, buf[from:to]. The caller may overwrite
+// buf[:from]. The content stays valid until the connection reads again.
 func (r *http2Request) nextContent() (buf []byte, from, to int) {
 	most := r.flow.piece()
 	switch {
@@ -389,7 +392,8 @@ func (r *http2Request) whole() bool { return r.ended && r.buffered() == 0 }
 // unanswered implements upstreamStream.
 func (r *http2Request) unanswered() bool { return !r.answered && (r.h.s.requests > 1 || r.untouched) }
 
-// finish implements upstreamStream: the response is whole. What is left of the request nobody needs.
+// finish implements upstreamStream: the response is whole, so the rest of the request is not
+// needed.
 func (r *http2Request) finish(bool) { r.end() }
 
 // drop implements upstreamStream.
@@ -409,7 +413,7 @@ func (r *http2Request) stop() {
 	r.dropQueue()
 }
 
-// dropFields gives the memory of the response's head back.
+// dropFields gives back the memory of the response's head.
 func (r *http2Request) dropFields() {
 	if r.fields != nil {
 		r.h.w.loop.PutBuffer(r.fields)
@@ -417,8 +421,8 @@ func (r *http2Request) dropFields() {
 	}
 }
 
-// end takes the request off its connection. The target is told where it still works on it, or waits
-// for the rest of it.
+// end removes the request from its connection. It resets the stream if the target still works on
+// the request, or waits for the rest of it.
 func (r *http2Request) end() {
 	h, w := r.h, r.h.w
 	if r.unshown {
@@ -454,7 +458,7 @@ func (r *http2Request) fail(how fault) {
 		f.badResponse()
 	case unprocessed:
 		r.untouched = true
-		f.flags &^= wroteRequest // so it may be sent again, whatever it is
+		f.flags &^= wroteRequest // so that it may be sent again even if it is not idempotent
 		f.upstreamFailed(upstream.Reset, reason)
 	default:
 		f.upstreamFailed(upstream.Reset, reason)

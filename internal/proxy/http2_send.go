@@ -10,8 +10,8 @@ import (
 )
 
 // Content that the client's windows hold back is copied into the stream's queue. A stream whose
-// queue is not empty, or whose windows are closed, is congested, so nothing more is read for it: the
-// queue has at most what one read brought.
+// queue is not empty, or whose windows are closed, is congested, so nothing more is read for it. So
+// the queue has at most what one read brought.
 
 var errConnectionLost = errors.New("proxy: the client's connection is lost")
 
@@ -51,7 +51,7 @@ func (st *http2Stream) resume() {
 	switch {
 	case st.flow == nil:
 		st.over()
-	case st.finished: // a tunnel's direction, the client's goes on
+	case st.finished: // a tunnel, whose other direction goes on
 		st.unwatch()
 	case st.congested():
 	default:
@@ -60,8 +60,8 @@ func (st *http2Stream) resume() {
 	}
 }
 
-// congested implements stream. A head goes out whatever the windows say, and behind the end, which
-// a tunnel's client need not answer soon, nothing waits for them.
+// congested implements stream. A head is sent whatever the windows are. After the end of the
+// response, which in a tunnel need not be the end of the stream, nothing waits for the windows.
 func (st *http2Stream) congested() bool {
 	switch {
 	case st.h.c.conn.Congested():
@@ -74,7 +74,7 @@ func (st *http2Stream) congested() bool {
 	return true
 }
 
-// watch begins to judge how the client opens its windows for a response that waits for them.
+// watch begins to measure how fast the client opens its windows for a response that waits for them.
 func (st *http2Stream) watch() {
 	if !st.watched {
 		c := st.h.c
@@ -90,8 +90,8 @@ func (st *http2Stream) unwatch() {
 	}
 }
 
-// Expire implements reactor.Expirer: a response has waited for SendTimeout, or it is time that the
-// exchange that is packed looks.
+// Expire implements reactor.Expirer: a response has waited for SendTimeout, or the timer of a
+// packed exchange is due.
 func (st *http2Stream) Expire(_ *reactor.Timer, now int64) {
 	h := st.h
 	if st.packed != nil {
@@ -116,9 +116,9 @@ func (st *http2Stream) Expire(_ *reactor.Timer, now int64) {
 	st.over()
 }
 
-// keptUp says whether the client has taken enough since the watch began: of this stream; or, where the
-// others had their turns before it, of all streams together what that is for each. How it takes what
-// is queued in the socket is judged by clientConn.judgeTaking.
+// keptUp reports whether the client has taken enough since the watch began, either of this stream
+// or, if other streams had their turns before it, of all streams together as much as that for each
+// one that waits. clientConn.judgeTaking judges how it takes what is queued in the socket.
 func (st *http2Stream) keptUp() bool {
 	h := st.h
 	least := h.c.listener.leastAcked()
@@ -182,8 +182,8 @@ func (st *http2Stream) sendHead(f *flow, ends bool) int {
 	return h.sendBlock(st.id, out, ends)
 }
 
-// announcedLength is what Content-Length says in a response's head of HTTP/2 or HTTP/3, or
-// head.Unknown, and which of the fields that are there it replaces.
+// announcedLength returns the Content-Length of a response's head over HTTP/2 or HTTP/3, or
+// head.Unknown for none, and the IDs of the fields that are not to be sent.
 func (f *flow) announcedLength() (length int64, drop uint64) {
 	length, drop = f.res.Length, 1<<head.ContentLength
 	status := f.Response.Status
@@ -193,16 +193,16 @@ func (f *flow) announcedLength() (length int64, drop uint64) {
 	case bodiless || f.is(toHEAD):
 		length = head.Unknown
 		if !f.is(answered) && status != 204 {
-			drop = 0 // it tells of the body that is not sent
+			drop = 0 // the field is the length of the body that is not sent
 		}
 	case length == 0 && !f.Response.Fields.Has(head.ContentLength):
-		length = head.Unknown // a service that says nothing more needs no length, as one of gRPC
+		length = head.Unknown // a service that sends only a head needs no length: gRPC, for example
 	}
 	return length, drop
 }
 
-// slow gives all streams up because the client takes what it is sent too slowly. What becomes of the
-// socket is left to the caller.
+// slow gives up all streams because the client takes what it is sent too slowly. The caller deals
+// with the socket.
 func (h *http2Conn) slow() {
 	h.dead = true
 	h.c.state, h.c.http2 = clientHead, nil // nothing is written any more
@@ -222,7 +222,8 @@ func (h *http2Conn) slow() {
 	h.forget()
 }
 
-// anySending says whether an exchange of the connection is over in this very turn.
+// anySending reports whether an exchange of the connection is in stageSending, and so ends in this
+// turn.
 func (h *http2Conn) anySending() bool {
 	for d := h.first; d != nil; d = d.after {
 		if st := d.client(); st.flow != nil && st.flow.stage == stageSending {

@@ -9,8 +9,9 @@ import (
 )
 
 // http2Stream is one stream of a client's HTTP/2 connection: see stream. It begins with the
-// request's head, and is over when its exchange is and the response has gone to the socket whole,
-// or when it was reset. So it may outlive its exchange, by what the client's windows hold back.
+// request's head. It is over once its exchange is over and the whole response was written to the
+// socket, or once it was reset. So it outlives its exchange if the client's windows hold back a
+// part of the response.
 type http2Stream struct {
 	streamData
 	h    *http2Conn
@@ -24,19 +25,20 @@ type http2Stream struct {
 	how      ending
 	tunnel   bool  // see startTunnel
 	deferred bool  // Run is to be called
-	watched  bool  // it is judged how the client opens its windows
-	decided  bool  // the response itself has said its priority
-	wentMark int64 // of went, since when that is judged
-	linkMark int64 // likewise, of the connection's turns.sent
+	watched  bool  // it is measured how fast the client opens its windows
+	decided  bool  // the response itself has set its priority
+	wentMark int64 // went when that measurement began
+	linkMark int64 // the connection's turns.sent at that time
 }
 
 // maxSpareStreams is how many streams a loop keeps for their next use.
 const maxSpareStreams = 1024
 
-// stream is the open stream of this identifier, or nil.
+// stream returns the open stream with this identifier, or nil. It unpacks its exchange.
 func (h *http2Conn) stream(id uint32) *http2Stream { return h.find(id).client() }
 
-// client is the stream of a client's connection whose data these are.
+// client returns the stream of a client's connection whose data this is, nil if d is nil. It
+// unpacks its exchange.
 func (d *streamData) client() *http2Stream {
 	if d == nil {
 		return nil
@@ -64,7 +66,7 @@ func (h *http2Conn) begin(id uint32) *http2Stream {
 	return st
 }
 
-// leave takes a stream off its connection, which remembers for a while how it ended.
+// leave removes a stream from its connection, which remembers for a while how the stream ended.
 func (st *http2Stream) leave() {
 	w := st.h.c.w
 	w.streamCounts.move(st.h.open, st.h.open-1)
@@ -80,7 +82,7 @@ func (st *http2Stream) leave() {
 	st.keep(w)
 }
 
-// keep makes the stream ready for its next use.
+// keep resets the stream and keeps it for its next use, unless enough are kept already.
 func (st *http2Stream) keep(w *Worker) {
 	*st = http2Stream{}
 	if w.spareStreams < maxSpareStreams {
@@ -101,7 +103,7 @@ func (h *http2Conn) closedBy(id uint32, how ending) {
 	h.closedAt = (h.closedAt + 1) % closedKept
 }
 
-// closedHow is how a stream ended that is not there any more, as far as that is remembered.
+// closedHow returns how a stream ended that is no longer open, as far as that is remembered.
 func (h *http2Conn) closedHow(id uint32) (how ending, known bool) {
 	for i := range h.closed {
 		if h.closed[i].id == id {
@@ -127,10 +129,10 @@ func (h *http2Conn) resetFor(id uint32, why http2.Reason) {
 	h.closedBy(id, ourReset)
 }
 
-// giveUp ends a stream of which nothing more is sent, and its exchange. An exchange whose response
-// has just been sent whole ends in this very turn, and the stream with it.
+// giveUp ends a stream on which nothing more is sent, and its exchange. If the whole response has
+// just been sent, the exchange, and the stream with it, end later in this turn.
 func (st *http2Stream) giveUp(reason exchange.Reason) {
-	st.endSent = true // or nobody wants to know
+	st.endSent = true // or it is no longer wanted
 	st.dropQueue()
 	switch {
 	case st.flow == nil:
@@ -147,7 +149,7 @@ func (st *http2Stream) over() {
 		return
 	}
 	if !st.ended && st.how == endedBoth && !h.dead {
-		// The response is whole, and nobody needs the rest of the body (RFC 9113, section 8.1).
+		// The response is whole, so the rest of the body is not needed (RFC 9113, section 8.1).
 		st.how = ourReset
 		h.wrote(http2.AppendRST(h.room(32), st.id, http2.NoError))
 	}
@@ -158,7 +160,7 @@ func (st *http2Stream) over() {
 	h.streamEnded()
 }
 
-// streamEnded looks what follows for the connection when it has one stream less.
+// streamEnded decides how the connection goes on when one of its streams is over.
 func (h *http2Conn) streamEnded() {
 	c := h.c
 	switch {
@@ -175,8 +177,8 @@ func (h *http2Conn) streamEnded() {
 	}
 }
 
-// stray implements http2Side: the request of the stream is over. Of a stream that we have ended the
-// client may not know yet.
+// stray implements http2Side: data has come for a stream whose request is over. If the gateway has
+// ended the stream, the client may not know that yet.
 func (h *http2Conn) stray(f *http2.Frame, d *streamData) {
 	switch {
 	case d != nil && !d.ended:
@@ -191,7 +193,8 @@ func (h *http2Conn) stray(f *http2.Frame, d *streamData) {
 	}
 }
 
-// deliver implements streamOwner: it shows content to the exchange, and keeps what that does not take.
+// deliver implements streamOwner. It gives content to the exchange, and keeps what that does not
+// take.
 func (st *http2Stream) deliver(data []byte) {
 	h, id := st.h, st.id
 	switch {
@@ -233,9 +236,9 @@ func (st *http2Stream) nextBody(most int) (data []byte, err error) {
 	return data, nil
 }
 
-// gone gives content that went on back to both windows; atOnce is as in taken. Where it is not held
-// by the exchange, it cannot be sent again: were it kept for a further try, it would need room that
-// the client may already use again.
+// gone gives n bytes of content that were taken back to both windows; atOnce is as in taken. Unless
+// the exchange holds the content, it cannot be sent again: keeping it for another try would need
+// room that the client may already use again.
 func (st *http2Stream) gone(n int, atOnce bool) {
 	if st.flow.stage != stageHolding {
 		st.flow.flags |= bodyStreamed
@@ -243,7 +246,7 @@ func (st *http2Stream) gone(n int, atOnce bool) {
 	st.taken(n, atOnce)
 }
 
-// mark implements stream. There is no way back to it over content that was taken: see taken.
+// mark implements stream. It does nothing, because content that was taken is not kept: see taken.
 func (st *http2Stream) mark() {}
 
 // rewind implements stream.
@@ -266,7 +269,7 @@ func (st *http2Stream) later() {
 	}
 }
 
-// Run implements reactor.Runner: what later put off.
+// Run implements reactor.Runner. It does what later put off.
 func (st *http2Stream) Run() {
 	st.deferred = false
 	switch {
@@ -287,8 +290,8 @@ func (st *http2Stream) sent() (int64, bool) {
 	return conn.Sent(), !st.h.dead && !conn.Failed() && st.how != peerReset
 }
 
-// finish implements stream. Last concerns connections of another kind: this one goes on for its
-// other streams.
+// finish implements stream. Whether the request is the last one matters only over HTTP/1.1: this
+// connection goes on for its other streams.
 func (st *http2Stream) finish(f *flow, _ bool) {
 	if !st.finished { // a tunnel that the service has not ended
 		if !f.toldToClose() {
@@ -321,7 +324,7 @@ func (st *http2Stream) resetWith(f *flow, code http2.Code) {
 // cut implements stream.
 func (st *http2Stream) cut(f *flow) { st.reset(f) }
 
-// free ends the stream's exchange. What is left of its body in memory has no reader.
+// free ends the stream's exchange, and drops the rest of the request's body.
 func (st *http2Stream) free(f *flow) {
 	st.flow, st.deaf = nil, true
 	f.w.freeFlow(f)

@@ -7,18 +7,18 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// trailerSection is the trailers that came on an HTTP/2 stream. The stream has it until it is over;
-// then the loop keeps it for another, because every response of gRPC has one.
+// trailerSection holds the trailers that came on an HTTP/2 stream. It belongs to the stream until
+// that is over. Then the loop keeps it for another stream, because every gRPC response has one.
 type trailerSection struct {
 	list  head.List
-	bytes *reactor.Buffer // that the fields are in
+	bytes *reactor.Buffer // the memory that the fields are in
 	next  *trailerSection // in the worker's list of free ones
 }
 
 const (
 	maxSpareTrailers = 64
 
-	// maxKeptFields is how many fields a section has whose list is kept.
+	// maxKeptFields is how many fields a section may have and still be kept.
 	maxKeptFields = 32
 )
 
@@ -32,7 +32,8 @@ func (w *Worker) takeTrailers() *trailerSection {
 	return t
 }
 
-// keepTrailers makes a section ready for its next use.
+// keepTrailers frees a section, and keeps it for its next use unless it is large or enough are
+// kept.
 func (w *Worker) keepTrailers(t *trailerSection) {
 	if t.bytes != nil {
 		w.loop.PutBuffer(t.bytes)
@@ -54,8 +55,9 @@ func (d *streamData) trailers() *head.List {
 	return &d.trailer.list
 }
 
-// takeTrailers decodes the field block that ends the stream's message, as blockEnds must say that it
-// does, and keeps what goes on of it. ok false means that the connection is over.
+// takeTrailers decodes the field block that ends the stream's message, and keeps the fields that
+// are passed on. It is an error if the link's blockEnds is not set. If ok is false, the connection
+// is over.
 func (d *streamData) takeTrailers(block []byte, lim *http2.Limits) (why http2.Reason, ok bool) {
 	l := d.link
 	bytes := l.w.fieldBytes()[:0]

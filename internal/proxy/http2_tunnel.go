@@ -23,8 +23,9 @@ const (
 	statusTunnel = 200
 )
 
-// askUpgrade makes an extended CONNECT the request that HTTP/1.1 has for it. The key proves to a
-// client that the service understood it; here the client is the gateway, which goes by the 101.
+// askUpgrade turns an extended CONNECT into the request that HTTP/1.1 uses for a WebSocket. The key
+// is for a client to check that the service has understood the request. Here the client is the
+// gateway, which relies on the 101.
 func askUpgrade(f *flow) {
 	var nonce [keyBytes]byte
 	rand.Read(nonce[:])
@@ -34,10 +35,10 @@ func askUpgrade(f *flow) {
 	r.Fields.Add(keyName, base64.StdEncoding.AppendEncode(nil, nonce[:]))
 }
 
-// startTunnel implements stream: what follows is data as before.
+// startTunnel implements stream. The bytes of the tunnel are DATA, as those of a body are.
 func (st *http2Stream) startTunnel() { st.tunnel = true }
 
-// sendTunnelHead sends the 200 that stands for the upstream's 101, and returns its length.
+// sendTunnelHead sends a 200 in place of the upstream's 101, and returns the length of its head.
 func (st *http2Stream) sendTunnelHead(f *flow) int {
 	h := st.h
 	f.res.Fields.Remove(acceptName)

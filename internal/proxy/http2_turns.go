@@ -7,53 +7,57 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// turns is how a connection of HTTP/2 shares out what its peer takes, by the priorities of RFC 9218.
+// turns shares out among the streams of an HTTP/2 connection what its peer takes, by the priorities
+// of RFC 9218.
 //
-// Nothing of it is used while the connection's window is open and its socket takes everything: each
-// stream sends what it has at once. A stream that is stopped goes to a list, waiting. When the window
-// opens, or the socket has taken what was queued, they are served one turn after the other, until none
-// waits or no more is taken:
+// It is not used while the connection's window is open and its socket takes everything: then each
+// stream sends at once what it has. A stream that cannot send joins a list of streams that wait.
+// When the window opens, or the socket has taken what was queued, the streams in the list are
+// served in turns, until none waits or the peer takes no more:
 //
 //   - the lowest urgency first;
-//   - within one urgency those that are not incremental, the oldest first, until it has nothing more;
-//   - then the incremental ones in rotation, one record of TLS each.
+//   - within one urgency the streams that are not incremental, the oldest first, until it has
+//     nothing more;
+//   - then the incremental streams in rotation, one TLS record each.
 //
-// Nobody starves: of every orderBytes and a record, the record is for the stream that has waited for
-// its turn the longest, whatever its priority. So each of n streams that wait has at least its n-th
-// part of an eighth.
+// No stream starves. After every orderBytes that are sent by priority, one record is for the stream
+// that has waited longest for its turn, whatever its priority. So each of n streams that wait gets
+// at least the n-th part of an eighth.
 //
-// The list is not kept in order, because priorities and windows change in between: each turn looks
-// through it. It has a stream at most once, and a connection has maxStreams of them. Turns that were
-// sorted in advance would cost each stream something, and most never wait.
+// The list is not sorted, because priorities and windows change meanwhile: each turn searches it.
+// It has each stream at most once, and a connection has at most maxStreams. Keeping it sorted would
+// cost each stream something, and most never wait.
 type turns struct {
-	first, last *streamData // those that wait, in the order in which they began to
-	serving     *streamData // whose turn it is
-	left        int         // how many bytes it may still send in it
-	number      uint64      // of turns so far
+	first, last *streamData // the streams that wait, in the order in which they began to
+	serving     *streamData // the stream whose turn it is
+	left        int         // how many bytes it may still send in this turn
+	number      uint64      // how many turns there were
 	ordered     int         // bytes that were sent by priority since the last turn by age
-	sent        int64       // bytes of content on the connection in all
-	due         bool        // nobody sends content but in its turn, until resume has been there
+	sent        int64       // bytes of content sent on the connection in all
+	due         bool        // streams send content only in their turns, until resume is done
 	deferred    bool        // Run of turnsLater is to be called
 }
 
 const (
-	// recordContent is the content of one TLS record with its frame's header.
+	// recordContent is how many bytes of content, with the header of their frame, fill a TLS
+	// record.
 	recordContent = recordSize - http2.HeaderSize
 
-	// orderBytes is how much goes by priority until one record goes by age.
+	// orderBytes is how many bytes are sent by priority before one record is sent by age.
 	orderBytes = 7 * recordContent
 
-	// turnContent is what a stream that is not incremental may send until it is looked whether a more
-	// urgent one waits by now: one read of its upstream.
+	// turnContent is how many bytes a stream that is not incremental may send before a more urgent
+	// one gets its turn: those of one read from its upstream.
 	turnContent = reactor.ScratchSize
 
-	// mostTurnBytes is how much goes out until the loop's other connections are served. A turn without
-	// any content counts as leastTurn.
+	// mostTurnBytes is how many bytes are sent before the loop's other connections are served. A
+	// turn counts as at least leastTurn bytes.
 	mostTurnBytes = 1 << 20
 	leastTurn     = 4 << 10
 )
 
-// wait has the stream's owner told by resume when the peer takes more.
+// wait adds the stream to the list of those that wait. Its owner's resume is called when the peer
+// takes more.
 func (d *streamData) wait() {
 	if d.waits {
 		return
@@ -69,7 +73,7 @@ func (d *streamData) wait() {
 	t.last = d
 }
 
-// unwait takes the stream off the list of those that wait.
+// unwait removes the stream from the list of those that wait.
 func (d *streamData) unwait() {
 	if !d.waits {
 		return
@@ -88,7 +92,7 @@ func (d *streamData) unwait() {
 	d.waits, d.waitBefore, d.waitAfter = false, nil, nil
 }
 
-// waiting is how many streams wait.
+// waiting returns how many streams wait.
 func (t *turns) waiting() (n int64) {
 	for d := t.first; d != nil; d = d.waitAfter {
 		n++
@@ -96,7 +100,7 @@ func (t *turns) waiting() (n int64) {
 	return n
 }
 
-// space is how much content may be sent now.
+// space returns how many bytes of content the stream may send now.
 func (d *streamData) space() int {
 	l := d.link
 	n := max(0, min(d.window.Available(), l.send.Available()))
@@ -109,7 +113,7 @@ func (d *streamData) space() int {
 	return 0
 }
 
-// spend notes that n bytes of content are sent.
+// spend takes n bytes of content, which are about to be sent, from the windows and the turn.
 func (d *streamData) spend(n int) {
 	l := d.link
 	d.window.Take(n)
@@ -150,7 +154,7 @@ func (l *http2Link) resume() {
 	t.due = false
 }
 
-// nextTurn is the stream whose turn it is, or nil, and whether others could have it.
+// nextTurn returns the stream whose turn is next, or nil, and whether others could have it.
 func (l *http2Link) nextTurn(byAge bool) (next *streamData, others bool) {
 	for d := l.turns.first; d != nil; d = d.waitAfter {
 		if d.headSent && (d.window.Available() == 0 || l.send.Available() == 0) {
@@ -164,7 +168,7 @@ func (l *http2Link) nextTurn(byAge bool) (next *streamData, others bool) {
 	return next, others
 }
 
-// precedes says whether d has its turn before e.
+// precedes reports whether d has its turn before e.
 func (d *streamData) precedes(e *streamData, byAge bool) bool {
 	p, q := d.priority, e.priority
 	switch {
@@ -182,7 +186,8 @@ func (d *streamData) precedes(e *streamData, byAge bool) bool {
 	return d.id < e.id
 }
 
-// serve gives d its turn, and returns how much it has sent. The stream may be over then.
+// serve gives d its turn, and returns how many bytes of content were sent. The stream may be over
+// then.
 func (l *http2Link) serve(d *streamData, byAge, others bool) int {
 	t := &l.turns
 	switch {

@@ -9,16 +9,16 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// http2Upstream is what an upstreamConn that speaks HTTP/2 has besides: its requests, each a stream
-// (RFC 9113). upstreamConn keeps the socket, TLS, the dial and its end.
+// http2Upstream is the part of an upstreamConn that only HTTP/2 has: its requests, each a stream
+// (RFC 9113). The upstreamConn keeps the socket, TLS, the dial and the end.
 //
-// Its life:
+// Its states:
 //
 //	connecting → open ⇄ idle → closed
 //
-// connecting: requests may be assigned to it already, and wait until its target's SETTINGS have come:
-// before, nobody knows how many it takes. open: it carries requests, and is shared in its pool while
-// it takes more. idle: it carries none, and lies in its pool as any connection does.
+// connecting: requests may be assigned to it already, and wait until the target's SETTINGS have
+// come, which say how many requests it takes. open: it carries requests, and is shared in its pool
+// while it takes more. idle: it carries none, and is idle in its pool like any other connection.
 type http2Upstream struct {
 	http2Link
 	s       *upstreamConn
@@ -28,46 +28,47 @@ type http2Upstream struct {
 	used    int             // requests that it carries or that wait for it
 	most    int             // how many it takes at once
 	next    uint32          // the next stream's identifier
-	timer   reactor.Timer   // when it is looked whether the target is still there
-	shared  bool            // in its pool's list of those that take more
+	timer   reactor.Timer   // of the next check whether the target is still there
+	shared  bool            // it is in its pool's list of shared connections
 	leaving bool            // it takes no further requests
-	heard   bool            // bytes have come since the last look
-	pinged  bool            // a PING is to bring some
+	heard   bool            // bytes have come since the last check
+	pinged  bool            // a PING was sent that must bring some
 	asked   asked
 }
 
-// asked are the PINGs since the target sent fields or content.
+// asked counts the PINGs since the target last sent fields or content.
 type asked struct {
 	times int
-	at    int64  // when the last one was sent
-	last  uint32 // the last stream then
+	at    int64  // when the last PING was sent
+	last  uint32 // the identifier of the last stream at that time
 }
 
 const (
-	// upstreamStreams is how many requests one connection carries at once, whatever its target
-	// allows. What goes beyond opens another: one TCP connection loses all of its streams' time with
-	// each lost packet.
+	// upstreamStreams is how many requests one connection carries at once, even if its target
+	// allows more. Further requests open another connection: a lost packet delays all streams of
+	// its TCP connection.
 	upstreamStreams = 100
 
-	// upstreamWindow is what a target may have under way of all responses of a connection together, at
-	// first: more than a client, because it is trusted and has many answers to give at once.
-	// upstreamHeld is what is kept in memory of responses that their clients do not take until that
-	// is missing in the window: all of them with a full window of their own.
+	// upstreamWindow is the first size, in bytes, of the window for all responses of a connection
+	// together. It is larger than a client's, because a target is trusted and has many answers to
+	// give at once. upstreamHeld is how many bytes of responses that clients do not take are kept
+	// in memory before the window shrinks by them: a full window of every stream.
 	upstreamWindow = 2 << 20
 	upstreamHeld   = upstreamStreams * streamWindow
 
-	// keepAliveAfter is how long a connection with requests may be silent until the target is asked by
-	// a PING whether it is there, and then how long it may take to answer, in nanoseconds.
+	// keepAliveAfter is for how many nanoseconds a connection with requests may be silent before a
+	// PING asks whether the target is still there, and how long the target may then take to answer.
 	keepAliveAfter = int64(15e9)
 
-	// Servers of gRPC close a connection with too_many_pings that gets more than three PINGs within
-	// five minutes of each other while they have nothing to send: a stream that is silent for a minute
-	// would be cut off. So hastyPings are sent, one more when a request has come since, and others so
-	// much later.
+	// Servers of gRPC close a connection with too_many_pings if it sends more than three PINGs
+	// within five minutes of each other while they have nothing to send. A stream that is silent
+	// for a minute would be cut off. So only hastyPings are sent at first, one more if a request
+	// has come since, and each further one patientlyAsks nanoseconds after the one before.
 	hastyPings    = 2
 	patientlyAsks = int64(330e9)
 
-	// lastIdentifier is the highest that a connection uses; the protocol ends at 2^31-1.
+	// lastIdentifier is the highest stream identifier that a connection uses. The protocol allows
+	// up to 2^31-1.
 	lastIdentifier = 1<<30 + 1
 )
 
@@ -75,7 +76,7 @@ const (
 // HTTP/1.1.
 var upstreamLimits = http2.Limits{Head: 60 << 10, Fields: 256}
 
-// startHTTP2 makes a connection, open or not, one of HTTP/2.
+// startHTTP2 makes a connection, whether open or not yet, one that speaks HTTP/2.
 func (s *upstreamConn) startHTTP2() *http2Upstream {
 	h := &http2Upstream{s: s, most: upstreamStreams, next: 1}
 	h.init(s.w, h, false, nil)
@@ -85,7 +86,8 @@ func (s *upstreamConn) startHTTP2() *http2Upstream {
 	return h
 }
 
-// assign makes f a request on the connection: at once where it is open, or else when it will be.
+// assign sends f's request on the connection, at once if the connection is open, or else when it
+// is.
 func (h *http2Upstream) assign(f *flow) {
 	r := h.request(f)
 	h.used++
@@ -100,7 +102,8 @@ func (h *http2Upstream) assign(f *flow) {
 	f.w.loop.SetTimer(&f.timer, f, f.tryDeadline(h.s.upstream.ConnectTimeout))
 }
 
-// shared says that the connection carries requests beside another that may come.
+// shared reports whether the connection carries requests already, and so shares itself with a new
+// one.
 func (s *upstreamConn) shared() bool { return s.http2 != nil && s.http2.used > 0 }
 
 // begin sends a request.
@@ -111,7 +114,7 @@ func (h *http2Upstream) begin(r *http2Request) {
 	}
 	h.last = h.next
 	h.add(&r.streamData, r, h.next)
-	r.priority.Incremental = true // the requests are of different clients: they share
+	r.priority.Incremental = true // the requests are of different clients, so they share
 	h.next += 2
 	most := h.s.upstream.MaxRequests
 	if h.next > lastIdentifier || most > 0 && h.s.requests >= most {
@@ -126,8 +129,8 @@ func (h *http2Upstream) begin(r *http2Request) {
 	h.list()
 }
 
-// list has the pool know whether the connection takes more requests. One that is congested does not:
-// the heads of many would stand behind what the target does not take.
+// list tells the pool whether the connection takes more requests. A congested one does not: the
+// heads of many requests would queue behind what the target does not take.
 func (h *http2Upstream) list() {
 	may := h.used > 0 && h.used < h.most && !h.leaving && !h.dead && !h.backlogged()
 	if may == h.shared {
@@ -147,7 +150,7 @@ func (h *http2Upstream) leave() {
 	h.list()
 }
 
-// opened begins the protocol.
+// opened sends the preface, the SETTINGS and the window, and starts the checks of the target.
 func (h *http2Upstream) opened() {
 	dst := append(h.room(256), http2.Preface...)
 	dst = http2.AppendSettings(dst,
@@ -158,7 +161,7 @@ func (h *http2Upstream) opened() {
 	h.w.loop.SetTimer(&h.timer, h, h.w.loop.Now()+keepAliveAfter)
 }
 
-// Expire implements reactor.Expirer: it is time to look whether the target is still there.
+// Expire implements reactor.Expirer: it checks whether the target is still there.
 func (h *http2Upstream) Expire(_ *reactor.Timer, now int64) {
 	switch {
 	case h.dead:
@@ -177,7 +180,7 @@ func (h *http2Upstream) Expire(_ *reactor.Timer, now int64) {
 	h.w.loop.SetTimer(&h.timer, h, now+keepAliveAfter)
 }
 
-// mayAsk says whether the target takes a PING, see hastyPings.
+// mayAsk reports whether a PING may be sent, see hastyPings.
 func (h *http2Upstream) mayAsk(now int64) bool {
 	if h.spoke {
 		h.spoke, h.asked = false, asked{}
@@ -223,7 +226,7 @@ func (h *http2Upstream) backlogged() bool { return h.s.conn.Congested() }
 // later implements http2Side.
 func (h *http2Upstream) later() { h.s.later() }
 
-// awaitBlock implements http2Side: each request has its own time-out.
+// awaitBlock implements http2Side. It does nothing: each request has its own time-out.
 func (h *http2Upstream) awaitBlock(bool) {}
 
 // readable reads what came.
@@ -232,8 +235,8 @@ func (h *http2Upstream) readable() {
 	h.showAll()
 }
 
-// lives deals with what the target has sent on a connection that carries nothing, and says whether that
-// was not its end.
+// lives reads what the target has sent on a connection that carries no request, and reports whether
+// the connection can still be used.
 func (h *http2Upstream) lives() bool {
 	h.readable()
 	return !h.dead && !h.broken && !h.leaving && h.most > 0
@@ -243,7 +246,7 @@ func (h *http2Upstream) lives() bool {
 func (h *http2Upstream) settled(first bool) {
 	h.most = int(min(upstreamStreams, h.peer.MaxConcurrentStreams))
 	if h.most == 0 && first {
-		h.fail(http2.StreamRefused) // it would be of no use to anybody
+		h.fail(http2.StreamRefused) // the connection is of no use
 		return
 	}
 	h.list()
@@ -258,11 +261,11 @@ func (h *http2Upstream) settled(first bool) {
 	for i, r := range waiting {
 		f := r.flow
 		switch {
-		case f == nil: // given up meanwhile, by what happened to one before
+		case f == nil: // given up meanwhile, because of an earlier one in the list
 		case i < h.most && !h.dead && !h.leaving && !h.backlogged():
 			h.w.loop.StopTimer(&f.timer)
 			h.begin(r)
-		default: // more than it takes, or reads: another connection serves them
+		default: // the target takes, or reads, no more: another connection serves the rest
 			f.stage = stagePolicies
 			f.dropUpstream()
 			f.connect()
@@ -290,8 +293,8 @@ func (h *http2Upstream) fieldBlock(block []byte) {
 	}
 }
 
-// response takes the head of a response, interim or final. The fields of a final one are copied into
-// memory of their own: the exchange may keep them for long.
+// response takes in the head of a response, interim or final. It copies the fields of a final one
+// into memory of their own, because the exchange may keep them for long.
 func (h *http2Upstream) response(r *http2Request, block []byte) {
 	f := r.flow
 	bytes := h.w.fieldBytes()[:0]
@@ -342,7 +345,7 @@ func (h *http2Upstream) response(r *http2Request, block []byte) {
 	}
 }
 
-// trailers takes the field block that ends a response.
+// trailers takes in the field block that ends a response.
 func (h *http2Upstream) trailers(r *http2Request, block []byte) {
 	why, ok := r.takeTrailers(block, &upstreamLimits)
 	if !ok {
@@ -359,9 +362,9 @@ func (h *http2Upstream) trailers(r *http2Request, block []byte) {
 	r.show()
 }
 
-// showLater has what came of a response shown to its exchange when the frames of this read have been
-// dealt with: a head together with the data behind it, and many small pieces as one. A write to the
-// client for each of them would cost too much.
+// showLater shows what has come of a response to its exchange only once all frames of this read are
+// dealt with. So the exchange gets the head together with the data behind it, and many small pieces
+// as one: a write to the client for each of them would cost too much.
 func (h *http2Upstream) showLater(r *http2Request) {
 	if !r.unshown {
 		r.unshown = true
@@ -369,9 +372,9 @@ func (h *http2Upstream) showLater(r *http2Request) {
 	}
 }
 
-// showAll shows what waits for it.
+// showAll shows what showLater put off.
 func (h *http2Upstream) showAll() {
-	for i := 0; i < len(h.unshown); i++ { // it may grow, or be gone through meanwhile
+	for i := 0; i < len(h.unshown); i++ { // show may add to it, or call showAll
 		if r := h.unshown[i]; r != nil {
 			h.unshown[i], r.unshown = nil, false
 			r.show()
@@ -380,7 +383,7 @@ func (h *http2Upstream) showAll() {
 	h.unshown = h.unshown[:0]
 }
 
-// stray implements http2Side: what comes for a request that was given up is passed over.
+// stray implements http2Side. It ignores what comes for a request that was given up.
 func (h *http2Upstream) stray(f *http2.Frame, d *streamData) {
 	if d != nil && d.ended {
 		h.resetFor(f.Stream, http2.ClosedStream)
@@ -400,7 +403,7 @@ func (h *http2Upstream) frame(f *http2.Frame) {
 	switch {
 	case r == nil:
 		h.mustHaveBegun(f.Stream)
-	case r.ended: // nobody needs the rest of the request (RFC 9113, section 8.1)
+	case r.ended: // the target does not need the rest of the request (RFC 9113, section 8.1)
 		r.stop()
 	case f.Code() == http2.RefusedStream:
 		r.gone = true
@@ -411,7 +414,7 @@ func (h *http2Upstream) frame(f *http2.Frame) {
 	}
 }
 
-// goAway takes a GOAWAY: what the target has not begun is sent to another connection.
+// goAway deals with a GOAWAY: the requests that the target has not begun go to another connection.
 func (h *http2Upstream) goAway(last uint32) {
 	h.leave()
 	for _, id := range h.identifiers(nil) {
@@ -454,8 +457,8 @@ func (h *http2Upstream) lost() {
 	}
 }
 
-// end ends the connection, and every request on it with a fault. A response that is whole is still
-// given to a client that takes it slowly.
+// end ends the connection, and fails every request on it whose response is not whole. A whole
+// response is still given to a client that takes it slowly.
 func (h *http2Upstream) end(how fault) {
 	h.showAll()
 	if h.dead {
@@ -479,7 +482,7 @@ func (h *http2Upstream) end(how fault) {
 	}
 }
 
-// failWaiting ends the requests that wait for a connection that does not come about.
+// failWaiting fails the requests that wait for a connection that could not be made.
 func (h *http2Upstream) failWaiting(fail func(*flow)) {
 	h.leave()
 	waiting := h.waiting
@@ -491,15 +494,15 @@ func (h *http2Upstream) failWaiting(fail func(*flow)) {
 	}
 }
 
-// closeIdle closes a connection that carries nothing, and takes it out of its pool.
+// closeIdle takes a connection that carries no request out of its pool, and closes it.
 func (h *http2Upstream) closeIdle() {
 	if h.s.state == upstreamOpen && h.s.member.Drop(h.s, h.w.loop.Now()) {
 		h.s.shut()
 	}
 }
 
-// over is called when the connection carries one request less. freed says that its slot was given
-// back before.
+// over is called when a request on the connection is over. freed says that its slot was given back
+// before.
 func (h *http2Upstream) over(freed bool) {
 	s, now := h.s, h.w.loop.Now()
 	h.used--
@@ -524,7 +527,7 @@ func (h *http2Upstream) over(freed bool) {
 	}
 }
 
-// shut gives back what the connection holds, as its socket closes.
+// shut gives back the memory and the timer of the connection when its socket closes.
 func (h *http2Upstream) shut() {
 	h.flush()
 	h.dead = true

@@ -7,30 +7,31 @@ import (
 )
 
 const (
-	// loopHeld is how many bytes of buffers the content of a loop's HTTP/2 streams may fill until
-	// windows grow no more, and connections that hold more than their share get no more of them back.
+	// loopHeld is how many bytes of buffers the content of a loop's HTTP/2 streams may fill. Beyond
+	// it windows no longer grow, and connections that hold more than their share get no window
+	// back.
 	loopHeld = 32 << 20
 
-	// loopHeldMost is where streams are reset, those that hold most first, until little more than
-	// loopHeldGoal is left.
+	// loopHeldMost is the number of bytes beyond which streams are reset, those that hold most
+	// first, until little more than loopHeldGoal is left.
 	loopHeldMost = 64 << 20
 	loopHeldGoal = 56 << 20
 )
 
-// waiting is what HTTP/2 streams of a loop hold, on both sides: content that came and that nobody
-// has taken. What a turn brings may be above loopHeldMost; the windows bound that.
+// waiting counts what the HTTP/2 streams of a loop hold, on both sides: content that has come and
+// was not taken. Within a turn it may exceed loopHeldMost; the windows bound by how much.
 type waiting struct {
 	w      *Worker
 	memory int        // bytes of buffers
-	links  int        // connections that hold some
-	first  *http2Link // of these
+	links  int        // how many connections hold some
+	first  *http2Link // the first of these
 	due    bool       // Run is to be called
 }
 
-// scarce says that the loop holds too much.
+// scarce reports whether the loop holds too much.
 func (q *waiting) scarce() bool { return q.memory > loopHeld }
 
-// share is what each connection may hold of so many bytes.
+// share returns each connection's equal share of so many bytes.
 func (q *waiting) share(of int) int { return of / max(1, q.links) }
 
 // note counts memory that a connection takes or gives back.
@@ -71,18 +72,19 @@ func (q *waiting) Run() {
 		q.shed()
 	}
 	for l := q.first; l != nil && !q.scarce(); l = l.intake.nxt {
-		l.hold(0, 0) // what was kept back
+		l.hold(0, 0) // gives back the windows that were withheld
 	}
 }
 
-// shed resets streams until the loop holds loopHeldGoal. Connections are looked at that hold most, then
-// those that hold at least half as much, and so on, but none that is within its share: when none is
-// above it the loop holds no more than that.
+// shed resets streams until the loop holds loopHeldGoal. It begins with the connections that hold
+// more than half of everything, goes on with those that hold more than a quarter, and so on. It
+// leaves alone connections within their share: if none exceeds it, the loop holds no more than
+// loopHeldGoal.
 func (q *waiting) shed() {
 	share := q.share(loopHeldGoal)
 	for limit := q.memory / 2; q.memory > loopHeldGoal; limit /= 2 {
 		limit = max(limit, share)
-		var above []*http2Link // what happens to one may end others
+		var above []*http2Link // a copy, because shedding on one may end others
 		for l := q.first; l != nil; l = l.intake.nxt {
 			if l.intake.memory > limit {
 				above = append(above, l)
@@ -97,7 +99,8 @@ func (q *waiting) shed() {
 	}
 }
 
-// shed resets the streams that hold most until the connection holds limit, or the loop little enough.
+// shed resets the streams that hold most, until the connection holds at most limit bytes or the
+// loop loopHeldGoal.
 func (l *http2Link) shed(limit int) {
 	for l.intake.memory > limit && l.w.waiting.memory > loopHeldGoal {
 		var most *streamData
@@ -119,7 +122,7 @@ func (l *http2Link) shed(limit int) {
 // shed implements streamOwner.
 func (st *http2Stream) shed() {
 	f := st.flow
-	if f == nil || f.stage == stageSending { // nobody needs the body
+	if f == nil || f.stage == stageSending { // the body is not needed any more
 		st.dropBody()
 		return
 	}
@@ -133,7 +136,7 @@ func (st *http2Stream) shed() {
 // shed implements streamOwner.
 func (r *http2Request) shed() { r.flow.endHeld() }
 
-// endHeld ends an exchange because of what a stream of it holds.
+// endHeld ends an exchange because one of its streams holds too much.
 func (f *flow) endHeld() {
 	f.w.shard.HTTP2Shed++
 	if f.is(isMirror) {

@@ -14,13 +14,13 @@ import (
 // outSize is how many bytes of frames are gathered.
 const outSize = 16 << 10
 
-// recordSize is how many bytes are written at once: a full TLS record. What goes beyond would have
-// to be put together from two records, by a copy; so the rest of a response of 16 KB goes with what
-// other streams send. It is also the largest frame that every peer takes.
+// recordSize is how many bytes are written at once: a full TLS record. More would have to be put
+// together from two records, by a copy. So the rest of a response of 16 KB is sent with what other
+// streams send. recordSize is also the size of the largest frame that every peer accepts.
 const recordSize = 16 << 10
 
-// room is where frames are appended: what was gathered, with at least n bytes behind it. wrote
-// takes the longer slice back.
+// room returns what was gathered, with a capacity of at least n bytes more. The caller appends
+// frames and passes the longer slice to wrote.
 func (l *http2Link) room(n int) []byte {
 	loop := l.w.loop
 	if l.out != nil && len(l.out.Room()) < n {
@@ -38,7 +38,7 @@ func (l *http2Link) room(n int) []byte {
 
 func (l *http2Link) wrote(dst []byte) { l.out.End = len(dst) }
 
-// Run implements reactor.Runner: the turn's frames go out.
+// Run implements reactor.Runner. It sends the frames of the turn.
 func (l *http2Link) Run() {
 	l.flushing = false
 	l.flush()
@@ -64,9 +64,10 @@ func (l *http2Link) gather(frames []byte) {
 	l.wrote(append(l.room(len(frames)), frames...))
 }
 
-// writeBehind writes what was gathered and content behind it, in one call. Where the content is in
-// scratch memory, what was gathered goes in front of it; else the content is copied. With a call
-// for each, every record would be two packets, one of which has little more than a frame's header.
+// writeBehind writes what was gathered, and the content buf[from:to] behind it, in one call. If the
+// content is in scratch memory, what was gathered is copied in front of it; otherwise the content
+// is copied. With two calls every record would be two packets, one of them with little more than
+// the header of a frame.
 func (l *http2Link) writeBehind(buf []byte, from, to int, scratch bool) {
 	out := l.out
 	if !scratch || len(out.Data()) > from {
@@ -82,7 +83,8 @@ func (l *http2Link) writeBehind(buf []byte, from, to int, scratch bool) {
 
 var frameRoom [http2.HeaderSize]byte
 
-// sendBlock sends a field block behind room for its frame's header, and returns the frame's length.
+// sendBlock sends the field block in out, which begins with room for the header of its frame, and
+// returns the length of the frame.
 func (l *http2Link) sendBlock(id uint32, out []byte, ends bool) int {
 	out = http2.FinishHeaders(out, 0, id, ends, l.peer.MaxFrameSize)
 	l.budget.Sent()
@@ -98,7 +100,7 @@ var (
 
 var viaName = []byte("via")
 
-// appendFields appends the fields of a message that HTTP/2 may carry, but for those whose ID is in
+// appendFields appends the fields of a message that HTTP/2 may carry, except those whose ID is in
 // drop. status is 0 for a request.
 func (l *http2Link) appendFields(out []byte, fields *head.List, status int, drop uint64) []byte {
 	for i := range fields.Len() {
@@ -110,9 +112,9 @@ func (l *http2Link) appendFields(out []byte, fields *head.List, status int, drop
 	return out
 }
 
-// trailerFrame is the frame of a trailer section, in a buffer of its size. It may wait behind
-// content while other blocks are sent, so it must not depend on the order of blocks: every field is
-// written out, and a change of the table's size is left to the next block.
+// trailerFrame returns the frame of a trailer section, in a buffer of its size. The frame may wait
+// behind content while other blocks are sent, so it must not depend on the order of blocks: every
+// field is written out, and a change of the table's size is left to the next block.
 func (l *http2Link) trailerFrame(id uint32, fields *head.List) *reactor.Buffer {
 	out := l.appendFields(append(l.w.out[:0], frameRoom[:]...), fields, 0, 0)
 	out = http2.FinishHeaders(out, 0, id, true, l.peer.MaxFrameSize)

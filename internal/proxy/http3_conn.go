@@ -18,23 +18,24 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// http3Conn is a client's connection of HTTP/3 (RFC 9114). quic-go has the packets, on goroutines;
-// the exchanges are on one loop, which all of a connection's streams belong to. What crosses between
-// the two goes by Loop.Post, and is bounded:
+// http3Conn is a client's HTTP/3 connection (RFC 9114). quic-go deals with the packets, on its
+// goroutines. The exchanges of all streams of a connection are on one loop. What passes between the
+// two goes through Loop.Post, and is bounded:
 //
 //   - Each stream has a goroutine that reads it until the request is whole: see http3_read.go. It
-//     hands over a head, and then pieces of the body, the next one when the loop has taken the last.
-//   - A response goes into the stream's queue, and from there to quic-go on a goroutine that lives as
-//     long as there is something in it; what is small goes to quic-go at once: see http3_send.go.
+//     hands over the head, and then pieces of the body, each when the loop has taken the one
+//     before.
+//   - A response goes into the stream's queue. A goroutine, which lives as long as the queue is not
+//     empty, passes it to quic-go. A small one goes to quic-go at once: see http3_send.go.
 //   - The connection's own goroutine accepts streams, and another one unidirectional streams.
 //
-// Everything but q is the loop's.
+// Everything but q belongs to the loop.
 type http3Conn struct {
 	origin
 	w       *Worker
 	q       *quic.Conn
-	control *quic.SendStream // ours; nil until it is open
-	// The listener as of the last request, for the goroutines that read.
+	control *quic.SendStream // our control stream; nil until it is open
+	// The listener at the last request, for the goroutines that read.
 	current    atomic.Pointer[Listener]
 	reading    sync.WaitGroup // goroutines of the connection and its streams
 	next, prev *http3Conn     // in the worker's list
@@ -44,27 +45,29 @@ type http3Conn struct {
 	first   *http3Stream // all streams whose request has begun, oldest first
 	newest  *http3Stream
 	timer   reactor.Timer
-	counted netip.Addr // the address that the quota knows it by
+	counted netip.Addr // the address for which the quota counts the connection
 	since   int64
 	leaveAt int64
-	last    quic.StreamID // the highest that a request came on
-	open    int           // how many streams
+	last    quic.StreamID // the highest stream that a request came on
+	open    int           // how many streams are open
 	leaving leaving
-	began   bool // a request has come, so that last counts
-	quota   bool // counted is counted
+	began   bool // a request has come, so last is valid
+	quota   bool // the quota counts the connection
 	adopted bool
 	dead    bool // it is closed, or about to be
 }
 
 const (
-	// http3Linger is how long a connection whose last response was sent stays, in round trips: what
-	// was lost on the way must be sent again before it is closed. Clients close earlier.
+	// http3Linger is for how many round trips a connection stays open after its last response was
+	// sent: packets that were lost must be sent again before it is closed. Clients usually close it
+	// earlier.
 	http3Linger    = 8
 	http3LingerMin = lingerTime / 20
 )
 
 // ServeHTTP3 serves a connection whose handshake is complete, or whose client has begun with early
-// data, and returns when nothing of it is left. It is not for loops.
+// data. It returns when the connection and all of its streams are over. It blocks, so loops must
+// not call it.
 func ServeHTTP3(a *Acceptor, q *quic.Conn) {
 	h := &http3Conn{w: a.Worker, q: q}
 	w := h.w
@@ -100,7 +103,7 @@ func addrPort(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
 }
 
-// adopt makes the connection the loop's. False means that it is one too many.
+// adopt makes the connection belong to the loop. It returns false if it is one connection too many.
 func (h *http3Conn) adopt(resumed bool) bool {
 	w, a := h.w, h.acceptor
 	h.listener = a.Listener
@@ -125,7 +128,7 @@ func (h *http3Conn) adopt(resumed bool) bool {
 	return true
 }
 
-// admit counts the connection where connections are bounded.
+// admit counts the connection against the bounds on connections, and reports whether they allow it.
 func (h *http3Conn) admit() bool {
 	w := h.w
 	if w.shared.Clients.Add(1) > w.shared.MaxClients.Load() {
@@ -147,11 +150,11 @@ func (h *http3Conn) admit() bool {
 	return false
 }
 
-// greet opens our control stream.
+// greet opens our control stream and sends our SETTINGS.
 func (h *http3Conn) greet() bool {
 	control, err := h.q.OpenUniStream()
 	if err != nil {
-		return false // the client allows none, and must
+		return false // the client must allow one, and does not
 	}
 	h.control = control
 	return control.TryWriteAll(http3.AppendControl(nil,
@@ -170,7 +173,7 @@ func (h *http3Conn) acceptRequests() {
 	}
 }
 
-// acceptUni reads what the client says of the connection itself.
+// acceptUni reads the client's unidirectional streams, until the connection ends.
 func (h *http3Conn) acceptUni() {
 	var kinds uniKinds
 	for {
@@ -182,13 +185,13 @@ func (h *http3Conn) acceptUni() {
 	}
 }
 
-// uniKinds is which of the streams are there of which a connection has one each.
+// uniKinds notes which of the streams that a connection may have only one of were opened.
 type uniKinds struct {
 	mu   sync.Mutex
 	seen [4]bool
 }
 
-// add says whether the stream is the first of its kind.
+// add notes a stream, and reports whether it is the first of its kind.
 func (k *uniKinds) add(t http3.StreamType) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -199,7 +202,7 @@ func (k *uniKinds) add(t http3.StreamType) bool {
 	return true
 }
 
-// readUni reads a unidirectional stream to its end, which a stream that we know must not have.
+// readUni reads a unidirectional stream to its end. A stream of a known type must not end.
 func (h *http3Conn) readUni(s *quic.ReceiveStream, kinds *uniKinds) {
 	defer crash.Guard("where a stream of an HTTP/3 connection is read")
 	defer s.ReleaseStreamCredit()
@@ -235,7 +238,7 @@ func (h *http3Conn) readUni(s *quic.ReceiveStream, kinds *uniKinds) {
 			case h.q.Context().Err() != nil:
 			case known:
 				h.w.loop.Post(func() { h.fail(http3.CriticalStreamEnd) })
-			default: // it has not even said what it is
+			default: // it ended before its type came
 				h.spendUnknown()
 			}
 			return
@@ -243,8 +246,8 @@ func (h *http3Conn) readUni(s *quic.ReceiveStream, kinds *uniKinds) {
 	}
 }
 
-// spendUnknown counts a unidirectional stream of no use. Clients open one to see that it is passed
-// over.
+// spendUnknown counts a unidirectional stream of no use. Clients open one now and then to check
+// that it is ignored.
 func (h *http3Conn) spendUnknown() {
 	h.w.loop.Post(func() {
 		if !h.dead {
@@ -253,7 +256,7 @@ func (h *http3Conn) spendUnknown() {
 	})
 }
 
-// fail ends the connection because of what the client did.
+// fail ends the connection because of a fault of the client.
 func (h *http3Conn) fail(why http3.Reason) {
 	if h.dead {
 		return
@@ -269,7 +272,7 @@ func (h *http3Conn) close(c http3.Code) {
 	}
 	h.dead = true
 	q := h.q
-	go q.CloseWithError(code(c), "") // it waits for quic-go
+	go q.CloseWithError(code(c), "") // on a goroutine, because it waits for quic-go
 	h.giveUpAll(exchange.NoReason)
 }
 
@@ -296,8 +299,8 @@ func (h *http3Conn) gone() {
 	w.shard.Closed++
 }
 
-// giveUpAll ends the exchanges of all streams. What one gives up at an upstream may go to another,
-// which may end by it at once: so the list is begun again after each.
+// giveUpAll ends the exchanges of all streams. The upstream connection that one gives up may go to
+// another, and that may end at once. So giveUpAll begins again at the head of the list after each.
 func (h *http3Conn) giveUpAll(reason exchange.Reason) {
 	for {
 		st := h.first
@@ -312,8 +315,8 @@ func (h *http3Conn) giveUpAll(reason exchange.Reason) {
 	}
 }
 
-// leave tells the client that the connection ends, in two steps where there is time: requests that
-// are on their way when the first GOAWAY arrives are still served (RFC 9114, section 5.2).
+// leave tells the client that the connection ends, in two steps if there is time. Requests that are
+// on their way when the first GOAWAY arrives are still served (RFC 9114, section 5.2).
 func (h *http3Conn) leave(how leaving) {
 	if h.dead || h.leaving >= how || !h.adopted {
 		return
@@ -333,7 +336,7 @@ func (h *http3Conn) leave(how leaving) {
 	h.lingerIfIdle()
 }
 
-// nextStream is the first stream on which no request has come.
+// nextStream returns the identifier of the first stream on which no request has come.
 func (h *http3Conn) nextStream() uint64 {
 	if !h.began {
 		return 0
@@ -341,8 +344,8 @@ func (h *http3Conn) nextStream() uint64 {
 	return uint64(h.last) + 4
 }
 
-// lingerIfIdle gives a connection that has no stream left, and begins none, time for what is on its
-// way to the client.
+// lingerIfIdle gives a connection that has no stream left, and accepts no further one, time for
+// what is on its way to the client.
 func (h *http3Conn) lingerIfIdle() {
 	if h.leaving != left || h.open > 0 || h.dead {
 		return
@@ -352,8 +355,8 @@ func (h *http3Conn) lingerIfIdle() {
 	h.w.loop.SetTimer(&h.timer, h, h.w.loop.Now()+wait)
 }
 
-// Expire implements reactor.Expirer: there was no request for too long, the time between the two
-// GOAWAYs is over, or that after the last response.
+// Expire implements reactor.Expirer: there was no request for too long, or the time between the two
+// GOAWAYs is over, or the time after the last response is.
 func (h *http3Conn) Expire(*reactor.Timer, int64) {
 	switch {
 	case h.leaving == warned:
@@ -366,7 +369,7 @@ func (h *http3Conn) Expire(*reactor.Timer, int64) {
 	}
 }
 
-// streamEnded looks what follows for the connection when it has one stream less.
+// streamEnded decides how the connection goes on when one of its streams is over.
 func (h *http3Conn) streamEnded() {
 	switch {
 	case h.dead:
@@ -380,13 +383,13 @@ func (h *http3Conn) streamEnded() {
 	}
 }
 
-// outworn says that the connection has had as many requests as it may.
+// outworn reports whether the connection has had as many requests as it may.
 func (h *http3Conn) outworn() bool {
 	return h.listener.MaxRequests > 0 && h.requests >= h.listener.MaxRequests
 }
 
-// spend counts an act that costs the gateway and brings nobody anything. False means that it was one
-// too many, and that the connection is over.
+// spend counts an act of the client that costs the gateway work and serves no purpose. It returns
+// false if it was one too many; the connection is over then.
 func (h *http3Conn) spend(kind http2.Kind, why http3.Reason) bool {
 	if h.budget.Spend(kind, h.w.loop.Now()) == http2.OK {
 		return true
@@ -395,8 +398,8 @@ func (h *http3Conn) spend(kind http2.Kind, why http3.Reason) bool {
 	return false
 }
 
-// LeaveHTTP3 has the connections of an acceptor that takes no more end after the exchanges they are at.
-// WebSockets would keep them, and are closed.
+// LeaveHTTP3 makes the HTTP/3 connections of an acceptor end after their present exchanges. Tunnels
+// of WebSocket would keep them open, so it closes these.
 func (w *Worker) LeaveHTTP3(a *Acceptor) {
 	w.leaveTunnels(telemetry.ByRemoval, func(f *flow) bool {
 		return f.origin.acceptor == a && f.losesHTTP3()
@@ -408,10 +411,10 @@ func (w *Worker) LeaveHTTP3(a *Acceptor) {
 	})
 }
 
-// losesHTTP3 says that the exchange came over HTTP/3, which its listener no longer has.
+// losesHTTP3 reports whether the exchange came over HTTP/3 and its listener no longer offers that.
 func (f *flow) losesHTTP3() bool { return f.version == http30 && !f.origin.acceptor.Listener.HTTP3 }
 
-// eachHTTP3 calls f with every connection that there is now.
+// eachHTTP3 calls f with every HTTP/3 connection that there is now; f may end connections.
 func (w *Worker) eachHTTP3(f func(*http3Conn)) {
 	var all []*http3Conn
 	for h := w.http3.next; h != &w.http3; h = h.next {
@@ -422,7 +425,7 @@ func (w *Worker) eachHTTP3(f func(*http3Conn)) {
 	}
 }
 
-// status describes the connection.
+// status describes the connection for the admin API.
 func (h *http3Conn) status() ClientStatus {
 	s := ClientStatus{
 		Peer: h.peer, Listener: h.listener.Name, Since: h.since, State: "http3", Requests: h.requests,

@@ -17,19 +17,20 @@ import (
 	"plimsoll/internal/http3"
 )
 
-// This file is the goroutine that reads a request's stream. It ends when the request is whole, when
-// its client or the connection has gone, or when the loop wants no more of it.
+// This file holds the goroutine that reads a request's stream. It ends when the request is whole,
+// when its client or the connection has gone, or when the loop wants no more of it.
 
-// http3Piece is how much is read at once, and handed over: a stream whose body comes has three such
-// buffers at most: one that is read into, one that is handed over, one that the loop takes from.
+// http3Piece is how many bytes at most are read and handed over at once. A stream whose body comes
+// has at most three such buffers: one that is read into, one that is handed over, and one that the
+// loop takes from.
 const http3Piece = 16 << 10
 
 var http3Pieces = sync.Pool{New: func() any { return new([http3Piece]byte) }}
 
-// http3Scarce says that the streams of HTTP/3 hold as much as they may: then new requests are
-// refused before they are read, and little of each response is held. Without it a few clients with
-// many streams, that send slowly or do not read, could take all memory: quic-go's windows bound one
-// stream and one connection.
+// http3Scarce reports whether the streams of HTTP/3 hold as much memory as they may. Then new
+// requests are refused before they are read, and little of each response is held. Without this a
+// few clients with many streams, which send slowly or do not read, could take all memory: quic-go's
+// windows bound only one stream and one connection.
 func (s *Shared) http3Scarce() bool {
 	most := s.HTTP3Most.Load()
 	if most == 0 {
@@ -38,14 +39,14 @@ func (s *Shared) http3Scarce() bool {
 	return s.HTTP3Held.Load() > most
 }
 
-// endWait is how long the end of a request without a body is waited for that did not come with its
-// head. Without it the request would have to go on as one whose body comes later.
+// endWait is how long to wait for the end of a request without a body if it did not come with the
+// head. Without this wait the request would have to go on as one whose body comes later.
 const endWait = 50 * time.Millisecond
 
-// errStreamReset is what the loop is told of a request that its client has given up.
+// errStreamReset tells the loop that the client has given up the request.
 var errStreamReset = errors.New("proxy: the client has reset its stream")
 
-// http3Head is the head of a request as it came.
+// http3Head is the head of a request as received, with what came of the body.
 type http3Head struct {
 	fields []http3.Field
 	bytes  int  // of the encoded head
@@ -53,15 +54,15 @@ type http3Head struct {
 	begin  http3Delivery
 }
 
-// http3Delivery is what is handed over at once of a request's body.
+// http3Delivery is the part of a request's body that is handed over at once.
 type http3Delivery struct {
 	piece   *[http3Piece]byte // the memory that content is in; nil for none
-	held    *atomic.Int64     // which counts it
+	held    *atomic.Int64     // counts the bytes of piece
 	content []byte
 	trailer *head.List // nil for none
-	ended   bool       // this is the last
+	ended   bool       // this is the last delivery
 	fault   http2.Reason
-	err     error // errStreamReset, or a http3.Reason
+	err     error // errStreamReset, or an http3.Reason
 }
 
 func (d *http3Delivery) free() {
@@ -79,10 +80,10 @@ type inbox struct {
 	what   http3Delivery
 	full   bool
 	closed bool          // the loop wants no more
-	room   chan struct{} // with one place: the inbox is empty again, or closed
+	room   chan struct{} // has one place; signals that the inbox is empty again, or closed
 }
 
-// put waits until the inbox is empty, and fills it. False means that it is closed.
+// put waits until the inbox is empty, and fills it. It returns false if the inbox is closed.
 func (in *inbox) put(d http3Delivery) bool {
 	in.mu.Lock()
 	for in.full && !in.closed {
@@ -111,14 +112,14 @@ func (in *inbox) take() (d http3Delivery, ok bool) {
 	return d, true
 }
 
-// peek says whether there is something, and whether it says that no more comes.
+// peek reports whether the inbox is full, and returns the error of the delivery in it.
 func (in *inbox) peek() (full bool, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.full, in.what.err
 }
 
-// close has the goroutine end. It gives back what nobody took.
+// close makes the goroutine end, and frees a delivery that was not taken.
 func (in *inbox) close() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -140,11 +141,11 @@ type http3Reading struct {
 	reader http3.Reader
 	limits *http2.Limits
 	piece  *[http3Piece]byte
-	have   []byte // of piece, read and not yet looked at
+	have   []byte // the part of piece that was read and not looked at yet
 	ended  bool   // the stream's end has come
 
-	trailer *head.List   // what came behind the body; nil for none
-	fault   http2.Reason // what is wrong with it
+	trailer *head.List   // the trailers; nil for none
+	fault   http2.Reason // what is wrong with the trailers
 }
 
 // readHTTP3 reads a request.
@@ -180,7 +181,7 @@ func readHTTP3(h *http3Conn, q *quic.Stream) {
 		return
 	}
 	q.SetReadDeadline(time.Time{})
-	// A client that gives its stream up says so in both directions; only one is read.
+	// A client that gives up its stream does so in both directions, but only one of them is read.
 	st.unwatchCancel = context.AfterFunc(q.Context(), func() { loop.Post(st.cancelled) })
 	loop.Post(func() { st.begin(hd) })
 	if !hd.begin.ended {
@@ -188,7 +189,7 @@ func readHTTP3(h *http3Conn, q *quic.Stream) {
 	}
 }
 
-// free gives the goroutine's memory back.
+// free gives back the memory of the goroutine.
 func (r *http3Reading) free() {
 	if r.piece != nil {
 		http3Pieces.Put(r.piece)
@@ -196,7 +197,7 @@ func (r *http3Reading) free() {
 	}
 }
 
-// read reads once, behind what is there already.
+// read reads once, and appends to have.
 func (r *http3Reading) read() error {
 	if r.ended {
 		return io.EOF
@@ -217,7 +218,7 @@ func (r *http3Reading) read() error {
 	return err
 }
 
-// head reads the head, and what came with it of the body.
+// head reads the head, and the part of the body that came with it.
 func (r *http3Reading) head() (*http3Head, error) {
 	hd := &http3Head{}
 	for hd.fields == nil {
@@ -244,7 +245,7 @@ func (r *http3Reading) head() (*http3Head, error) {
 	return hd, r.deliverable(&hd.begin)
 }
 
-// awaitEnd waits for what follows a head.
+// awaitEnd waits, for at most endWait, for what follows the head.
 func (r *http3Reading) awaitEnd() error {
 	r.st.q.SetReadDeadline(time.Now().Add(endWait))
 	err := r.read()
@@ -254,7 +255,7 @@ func (r *http3Reading) awaitEnd() error {
 	return err
 }
 
-// endsSoon says that the request has no body, as far as its head tells.
+// endsSoon reports whether the request has no body, as far as its head tells.
 func (hd *http3Head) endsSoon() bool {
 	for _, f := range hd.fields {
 		if string(f.Name) == "content-length" {
@@ -264,8 +265,8 @@ func (hd *http3Head) endsSoon() bool {
 	return hd.safe()
 }
 
-// safe says that the request's method changes nothing (RFC 9110, section 9.2.1): it may be served
-// although somebody may have recorded it and sent it again (RFC 8470, section 3).
+// safe reports whether the request's method changes nothing (RFC 9110, section 9.2.1). Then it may
+// be served although it may be a replay (RFC 8470, section 3).
 func (hd *http3Head) safe() bool {
 	for _, f := range hd.fields {
 		if string(f.Name) == ":method" {
@@ -279,8 +280,9 @@ func (hd *http3Head) safe() bool {
 	return false
 }
 
-// awaitHandshake says whether a request is served before the handshake is complete. One that might
-// change something waits for that.
+// awaitHandshake reports whether a request is to be served before the handshake is complete. If the
+// request might change something, it waits for the end of the handshake. It returns an error if the
+// connection ends first.
 func awaitHandshake(q *quic.Conn, hd *http3Head) (early bool, err error) {
 	select {
 	case <-q.HandshakeComplete():
@@ -298,7 +300,7 @@ func awaitHandshake(q *quic.Conn, hd *http3Head) (early bool, err error) {
 	}
 }
 
-// body hands the body over, piece by piece.
+// body hands over the body, piece by piece.
 func (r *http3Reading) body() {
 	loop := r.st.h.w.loop
 	for {
@@ -325,15 +327,15 @@ func (r *http3Reading) body() {
 	}
 }
 
-// deliverable makes what was read a delivery: the content of its frames, moved together. The memory
-// goes with it.
+// deliverable makes a delivery of what was read: it moves the content of the frames together. The
+// memory belongs to the delivery from then on.
 func (r *http3Reading) deliverable(d *http3Delivery) error {
 	in := r.have
 	to := 0
 	for {
 		part, used, why := r.reader.Next(in)
 		if why == http3.BlockTooLarge {
-			// It is what malformed trailers are, which have a budget. What follows is not read.
+			// Treat them as malformed trailers, for which there is a budget. Do not read on.
 			r.trailer, r.fault, r.ended = nil, http2.TrailersTooLarge, true
 			break
 		}
@@ -366,7 +368,7 @@ func (r *http3Reading) deliverable(d *http3Delivery) error {
 	return nil
 }
 
-// trailers decodes and judges a trailer section.
+// trailers decodes and checks a trailer section.
 func (r *http3Reading) trailers(block []byte) http3.Reason {
 	fields, why := http3.DecodeFields(block, r.limits.Head, r.limits.Fields)
 	if why != http3.OK {

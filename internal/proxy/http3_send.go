@@ -13,45 +13,46 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// A response's frames go to quic-go at once where they are few, and its client is not behind: that is
-// a copy and a lock, and wakes the connection's goroutine. All else waits in the stream's outbox, and
-// a goroutine writes it as fast as the client's windows and the path take it. It ends when nothing
-// waits any more.
+// The frames of a response go to quic-go at once if they are few and the client is not behind: that
+// costs a copy and a lock, and wakes the connection's goroutine. Otherwise they wait in the
+// stream's outbox, and a goroutine writes them as fast as the client's windows and the path allow.
+// The goroutine ends when the outbox is empty.
 
 const (
-	// quickBytes is how much of a response goes to quic-go without anybody waiting until it is sent.
+	// quickBytes is how many bytes of a response go to quic-go without waiting until they are sent.
 	quickBytes = 8 << 10
-	// outboxWindow is how much of a response waits until no more of it is read, and outboxLow how
-	// little until it is read again.
+	// outboxWindow is how many bytes of a response may be in the outbox before no more is read, and
+	// outboxLow how few before reading goes on.
 	outboxWindow = 64 << 10
 	outboxLow    = outboxWindow / 2
-	// writePiece is how much is written at once: the client's pace is judged by whole ones.
+	// writePiece is how many bytes are written at once: the client's pace is judged by whole
+	// pieces.
 	writePiece = 8 << 10
 )
 
-// outbox is what waits of a response to be written.
+// outbox holds the part of a response that waits to be written.
 type outbox struct {
 	mu      sync.Mutex
 	pending []byte        // to be written next
 	queued  int           // bytes of pending, and of what is being written
-	held    *atomic.Int64 // which counts them
+	held    *atomic.Int64 // the process-wide count of these bytes
 	went    int64         // bytes that were written
-	quick   int           // bytes that went to quic-go unwatched
-	writing bool          // the goroutine is there
+	quick   int           // bytes that went to quic-go without the goroutine
+	writing bool          // the goroutine runs
 	fin     bool          // the stream ends behind pending
-	waits   bool          // the loop wants to hear when there is room again
+	waits   bool          // the loop is to be told when there is room again
 	dropped bool          // nothing is written any more
 	closed  bool          // the end was given to quic-go
 }
 
-// waiting is how many bytes the client has not taken.
+// waiting returns how many bytes the client has not taken yet.
 func (o *outbox) waiting() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.queued
 }
 
-// full says whether there is no room in a window. Then the loop hears when there is some.
+// full reports whether window bytes or more wait. If so, the loop is told when there is room again.
 func (o *outbox) full(window int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -59,14 +60,14 @@ func (o *outbox) full(window int) bool {
 	return o.waits
 }
 
-// progress is how many bytes were written.
+// progress returns how many bytes were written.
 func (o *outbox) progress() int64 {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.went
 }
 
-// drop forgets what waits. It says whether the stream's end was not given to quic-go before.
+// drop discards what waits. It reports whether quic-go had not been given the stream's end yet.
 func (o *outbox) drop() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -75,8 +76,8 @@ func (o *outbox) drop() bool {
 	return !o.closed
 }
 
-// push gives quic-go three pieces of a response, now or as it takes them, and the stream's end where
-// end is set. An error means that the client is gone.
+// push gives quic-go three pieces of a response, now or as it takes them, and, if end is set, the
+// end of the stream. An error means that the client is gone.
 func (st *http3Stream) push(first, content, last []byte, end bool) error {
 	o := &st.out
 	n := len(first) + len(content) + len(last)
@@ -112,7 +113,7 @@ func (st *http3Stream) push(first, content, last []byte, end bool) error {
 	return nil
 }
 
-// endSend gives quic-go the stream's end. The outbox is locked.
+// endSend gives quic-go the stream's end. The caller holds the mutex of the outbox.
 func (st *http3Stream) endSend() {
 	st.out.closed = true
 	if st.unwatchCancel != nil {
@@ -121,7 +122,7 @@ func (st *http3Stream) endSend() {
 	st.q.Close()
 }
 
-// write writes what is in the outbox. It is the goroutine.
+// write writes what is in the outbox until it is empty. It runs on a goroutine of its own.
 func (st *http3Stream) write() {
 	defer crash.Guard("where a response of HTTP/3 is written")
 	o := &st.out
@@ -145,7 +146,7 @@ func (st *http3Stream) write() {
 	}
 }
 
-// writeAll writes bytes in pieces; false means that the stream is over.
+// writeAll writes bytes in pieces. It returns false if the stream is over.
 func (st *http3Stream) writeAll(p []byte) bool {
 	o := &st.out
 	for len(p) > 0 {
@@ -179,7 +180,7 @@ func (st *http3Stream) writeAll(p []byte) bool {
 	return true
 }
 
-// sentAll is called when the response is with quic-go whole.
+// sentAll is called when quic-go has been given the whole response.
 func (st *http3Stream) sentAll() {
 	st.outDone = true
 	st.unwatch()
@@ -201,7 +202,7 @@ func (st *http3Stream) send(f *flow, buf []byte, from, to int, parts parts) erro
 		return errConnectionLost
 	}
 	var room [http3.MaxHeader]byte
-	out := room[:0] // not the worker's: a control frame of a WebSocket stands there
+	out := room[:0] // not the worker's: a control frame of a WebSocket may be in that
 	if parts&withHead != 0 {
 		out = st.appendHead(f, h.w.out[:0])
 		f.headOut = int64(len(out))
@@ -226,8 +227,8 @@ func (st *http3Stream) send(f *flow, buf []byte, from, to int, parts parts) erro
 	return err
 }
 
-// congested implements stream. A response that has begun to wait does so until drained is called,
-// however much has gone meanwhile: who asks need not be who would go on with it.
+// congested implements stream. Once a response has begun to wait, it waits until drained is called,
+// however much was written meanwhile: the caller of congested may not be the one that would go on.
 func (st *http3Stream) congested() bool {
 	if !st.waits && st.out.full(st.window()) {
 		st.watch()
@@ -238,7 +239,7 @@ func (st *http3Stream) congested() bool {
 // space implements stream.
 func (st *http3Stream) space() int { return max(0, st.window()-st.out.waiting()) }
 
-// window is how much of the response waits until no more of it is read.
+// window returns how many bytes of the response may wait before no more of it is read.
 func (st *http3Stream) window() int {
 	if st.h.w.shared.http3Scarce() {
 		return quickBytes
@@ -246,15 +247,15 @@ func (st *http3Stream) window() int {
 	return outboxWindow
 }
 
-// sent implements stream. quic-go has the last bytes, or the outbox.
+// sent implements stream. The last bytes are with quic-go or in the outbox.
 func (st *http3Stream) sent() (int64, bool) {
 	return reactor.Clock(), !st.h.dead && st.how == endedBoth
 }
 
-// startTunnel implements stream: what follows is data as before.
+// startTunnel implements stream. The bytes of the tunnel are DATA, as those of a body are.
 func (st *http3Stream) startTunnel() { st.tunnel = true }
 
-// watch begins to judge how the client takes a response that waits.
+// watch begins to measure how fast the client takes a response that waits.
 func (st *http3Stream) watch() {
 	if !st.waits {
 		w := st.h.w
@@ -323,7 +324,7 @@ var (
 	contentLengthName = []byte("content-length")
 )
 
-// appendFields3 adds the fields of a message that HTTP/3 may carry, but for those whose ID is in
+// appendFields3 adds the fields of a message that HTTP/3 may carry, except those whose ID is in
 // drop. They are the same as over HTTP/2 (RFC 9114, section 4.2).
 func appendFields3(e *http3.Encoder, l *head.List, status int, drop uint64) {
 	for i := range l.Len() {

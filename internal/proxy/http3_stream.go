@@ -14,8 +14,9 @@ import (
 )
 
 // http3Stream is one request of a client's HTTP/3 connection: see stream. It begins with the
-// request's head, and is over when its exchange is and the response was given to quic-go whole, or
-// when it was reset. in and out are shared with its goroutines; the rest is the loop's.
+// request's head. It is over once its exchange is over and quic-go has been given the whole
+// response, or once it was reset. in and out are shared with its goroutines; the rest belongs to
+// the loop.
 type http3Stream struct {
 	h             *http3Conn
 	q             *quic.Stream
@@ -24,13 +25,13 @@ type http3Stream struct {
 	id            quic.StreamID
 
 	in     inbox
-	got    http3Delivery // what the loop has taken out of in, and the exchange has not
+	got    http3Delivery // taken out of in by the loop, and not yet by the exchange
 	marked []byte        // the content of got at the mark; nil once another delivery took its place
 	length http2.BodyLength
 	out    outbox
 	stall  reactor.Timer // how long the client may let its response wait
 	went   int64         // bytes of the response that had gone when the wait began
-	// Nobody wants to know any more that the client stops reading; nil where nobody did.
+	// stops the watch for the client's ceasing to read; nil if there is none
 	unwatchCancel func() bool
 
 	how      ending
@@ -41,7 +42,7 @@ type http3Stream struct {
 	outDone  bool // no more of the response is sent
 	deferred bool // Run is to be called
 	waits    bool // the response waits for the client
-	gone     bool // it is over
+	gone     bool // the stream is over
 }
 
 var errMalformedBody = errors.New("proxy: the body of a request is malformed")
@@ -80,7 +81,7 @@ func (st *http3Stream) begin(hd *http3Head) {
 		}
 	}
 	st.link()
-	f.req.Minor = 1 // as a request of HTTP/1.1 it is judged and copied
+	f.req.Minor = 1 // it is judged and copied like a request of HTTP/1.1
 	if h.head.Expect100 {
 		f.flags |= expects
 	}
@@ -112,12 +113,12 @@ func (st *http3Stream) begin(hd *http3Head) {
 	f.begin(hd.bytes+http3.MaxHeader/4, whole)
 }
 
-// newFlow takes a flow for the request. Where the client has moved to another address that counts
-// from now on.
+// newFlow takes a flow for the request. If the client has moved to another address, or a reload has
+// replaced the listener, the new one counts from now on.
 func (st *http3Stream) newFlow() *flow {
 	h := st.h
 	if h.listener != h.acceptor.Listener {
-		// The quota is the same over reloads.
+		// The quota stays the same over reloads.
 		h.listener, h.peerText = h.acceptor.Listener, nil
 		h.current.Store(h.listener)
 	}
@@ -129,7 +130,8 @@ func (st *http3Stream) newFlow() *flow {
 	return f
 }
 
-// judge puts a request together from its fields.
+// judge makes a request from its fields, and returns what is wrong with it. ended says that no body
+// follows.
 func (h *http3Conn) judge(f *flow, hd *http3Head, ended bool) http2.Reason {
 	h.head.Reset(&h.listener.HTTP2, true)
 	for _, field := range hd.fields {
@@ -143,7 +145,7 @@ func (h *http3Conn) judge(f *flow, hd *http3Head, ended bool) http2.Reason {
 
 var priorityName = []byte("Priority")
 
-// prioritize orders the response among others as the client asks (RFC 9218).
+// prioritize sets the priority of the response among the others as the client asks (RFC 9218).
 func (st *http3Stream) prioritize(f *flow) {
 	if field := f.req.Fields.Find(priorityName); field != nil {
 		p := http2.ParsePriority(field.Value)
@@ -170,7 +172,7 @@ func (st *http3Stream) link() {
 	}
 }
 
-// refuseUnread answers a request whose head did not come, or is not looked at.
+// refuseUnread answers a request whose head did not come, or was not read.
 func (st *http3Stream) refuseUnread(why http3.Reason, status int) {
 	if st.h.dead {
 		st.drop(http3.RequestCancelled)
@@ -193,7 +195,7 @@ func (st *http3Stream) refuseUnread(why http3.Reason, status int) {
 	st.flow.refuse(status, reason)
 }
 
-// malformed ends a stream whose message breaks the rules, for a reason that HTTP/2 has too.
+// malformed ends a stream whose message is malformed. The reasons are the same as over HTTP/2.
 func (st *http3Stream) malformed(why http2.Reason) {
 	h := st.h
 	h.w.shard.RefusedHeads3[why]++
@@ -201,7 +203,7 @@ func (st *http3Stream) malformed(why http2.Reason) {
 	st.drop(http3.MessageError)
 }
 
-// fault is told why a stream ended before it had a whole head.
+// fault ends a stream that failed before its head was whole. err says why.
 func (st *http3Stream) fault(err error) {
 	h := st.h
 	why, ours := err.(http3.Reason)
@@ -232,7 +234,7 @@ func (st *http3Stream) drop(c http3.Code) {
 	st.over()
 }
 
-// cancelled is called when the client wants no more of the response, or the connection has ended.
+// cancelled is called when the client stops reading the response, or the connection has ended.
 func (st *http3Stream) cancelled() {
 	if st.gone || st.how != endedBoth {
 		return
@@ -241,15 +243,15 @@ func (st *http3Stream) cancelled() {
 	st.how = peerReset
 	if !h.dead && h.q.Context().Err() == nil {
 		h.w.shard.HTTP3Resets++
-		h.spend(http2.ResetKind, http3.TooManyResets) // which leaves this stream alone
+		h.spend(http2.ResetKind, http3.TooManyResets) // this does not end the present stream
 	}
 	if st.linked {
 		st.giveUp(exchange.NoReason)
 	}
 }
 
-// giveUp ends a stream of which nothing more is sent, and its exchange. An exchange whose response
-// has just been sent whole ends in this very turn, and the stream with it.
+// giveUp ends a stream on which nothing more is sent, and its exchange. If the whole response has
+// just been sent, the exchange, and the stream with it, end later in this turn.
 func (st *http3Stream) giveUp(reason exchange.Reason) {
 	st.stopSending(http3.RequestCancelled)
 	if st.flow == nil {
@@ -279,7 +281,7 @@ func (st *http3Stream) over() {
 	}
 	st.in.close()
 	st.got.free()
-	st.q.CancelRead(streamCode(http3.NoError)) // where it has come to its end that does nothing
+	st.q.CancelRead(streamCode(http3.NoError)) // does nothing if its end has come
 	st.q.ReleaseStreamCredit()
 	h.w.loop.ReleaseTimer(&st.stall)
 	if !st.linked {
@@ -302,7 +304,7 @@ func (st *http3Stream) over() {
 	h.streamEnded()
 }
 
-// arrived is called when there is something in the inbox. What the exchange does not want now stays
+// arrived is called when the inbox has been filled. What the exchange does not take now stays
 // there, and so holds the client back.
 func (st *http3Stream) arrived() {
 	if st.gone || st.flow == nil {
@@ -321,8 +323,8 @@ func (st *http3Stream) failed(err error) {
 	st.giveUp(exchange.NoReason)
 }
 
-// lost notes that the body will not come whole. What it means for the connection is dealt with at
-// the end of the turn: the caller may be in the middle of an exchange.
+// lost notes that the body will not come whole. If the connection has to fail, it does so in a
+// later turn: the caller may be in the middle of an exchange.
 func (st *http3Stream) lost(err error) {
 	h := st.h
 	why, ours := err.(http3.Reason)
@@ -344,7 +346,7 @@ func (st *http3Stream) lost(err error) {
 	st.how = peerReset
 }
 
-// pull takes what is in the inbox, once what was taken before is used up.
+// pull takes the delivery in the inbox once the one before is used up.
 func (st *http3Stream) pull() http2.Reason {
 	if len(st.got.content) > 0 || st.ended {
 		return http2.OK
@@ -354,7 +356,8 @@ func (st *http3Stream) pull() http2.Reason {
 		return http2.OK
 	}
 	if len(st.marked) > 0 && st.flow.stage != stageHolding {
-		// It is gone with its memory, and was not kept for a further try: that would hold the client back.
+		// The marked content is gone, and was not kept for another try: that would hold the client
+		// back.
 		st.flow.flags |= bodyStreamed
 	}
 	st.got.free()
@@ -362,7 +365,8 @@ func (st *http3Stream) pull() http2.Reason {
 	return st.count()
 }
 
-// count judges what was taken by the length that the request has announced.
+// count checks the delivery that was taken: its length against the one that the request has
+// announced, and its trailers.
 func (st *http3Stream) count() http2.Reason {
 	bad := st.length.Add(len(st.got.content))
 	if bad == http2.OK && st.ended {
@@ -374,8 +378,8 @@ func (st *http3Stream) count() http2.Reason {
 	return bad
 }
 
-// buffered implements stream. Content without the body's end does not count: what brings the end takes
-// its place, so that it could not be sent again unless it is held.
+// buffered implements stream. Content without the body's end does not count: the next delivery
+// takes its place, so it could not be sent again unless it is held.
 func (st *http3Stream) buffered() int {
 	if !st.ended {
 		return 0
@@ -407,8 +411,8 @@ func (st *http3Stream) nextBody(most int) (data []byte, err error) {
 	return data, nil
 }
 
-// badBody is a body that is not as long as the head says, or whose trailers are malformed. Its
-// exchange is given up by the caller.
+// badBody deals with a body whose length is not the announced one, or whose trailers are malformed.
+// The caller gives up the exchange.
 func (st *http3Stream) badBody(why http2.Reason) error {
 	h := st.h
 	h.w.shard.RefusedHeads3[why]++
@@ -421,8 +425,8 @@ func (st *http3Stream) badBody(why http2.Reason) error {
 	return errMalformedBody
 }
 
-// mark implements stream. The way back is over what one delivery has brought: a short body comes with
-// its request's head.
+// mark implements stream. rewind can go back only within one delivery. That is enough for a short
+// body, which comes with its request's head.
 func (st *http3Stream) mark() { st.marked = st.got.content }
 
 // rewind implements stream.
@@ -465,7 +469,7 @@ func (st *http3Stream) later() {
 	}
 }
 
-// Run implements reactor.Runner: what later put off.
+// Run implements reactor.Runner. It does what later put off.
 func (st *http3Stream) Run() {
 	st.deferred = false
 	if st.flow != nil {
@@ -473,7 +477,7 @@ func (st *http3Stream) Run() {
 	}
 }
 
-// finish implements stream. Last concerns connections of another kind.
+// finish implements stream. Whether the request is the last one matters only over HTTP/1.1.
 func (st *http3Stream) finish(f *flow, _ bool) {
 	if !st.finished { // a tunnel that the service has not ended
 		if !f.toldToClose() {
@@ -506,7 +510,8 @@ func (st *http3Stream) resetWith(f *flow, code http3.Code) {
 // cut implements stream.
 func (st *http3Stream) cut(f *flow) { st.reset(f) }
 
-// free ends the stream's exchange. What is left of its body has no reader (RFC 9114, section 4.1).
+// free ends the stream's exchange. The rest of the request's body is not read (RFC 9114, section
+// 4.1).
 func (st *http3Stream) free(f *flow) {
 	st.flow = nil
 	f.w.freeFlow(f)

@@ -5,38 +5,41 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// lines are the client connections of one loop that wait to be read, because the loop has more to do
-// than it can: a line for each class that has to wait, first come, first served. A connection is in
-// the line of the highest class that it has carried, and one that has carried nothing in a line of
-// its own. What they send waits in the kernel, where it costs nothing.
+// lines holds the client connections of one loop that wait to be read, because the loop has more to
+// do than it can. There is a line for each class that has to wait, in order of arrival. A
+// connection is in the line of the highest class that it has carried. Those that have carried no
+// request have a line of their own. What they send waits in the kernel, where it costs nothing.
 //
-// Each turn serves what has no line first: the connections that have carried the highest class, and
-// what services answer. Then it serves the lines, for a bounded time: how long those connections wait
-// does not depend on how much comes of the others. A refusal costs half of an answer, so without that
-// bound clients that ask again at once could use the loop up with nothing but refusals.
+// Each turn first serves what is in no line: the connections that have carried the highest class,
+// and the responses of services. Then it serves the lines for a bounded time, so that the first
+// ones wait no longer however much comes from the others. A refusal costs half as much as an
+// answer. Without the bound clients that come again at once could occupy the loop with nothing but
+// refusals.
 type lines struct {
 	w       *Worker
-	lines   [upstream.Classes + 1]line // of those that have carried nothing, then by class
+	lines   [upstream.Classes + 1]line // first that of connections without a class, then by class
 	waiting int
 	due     bool // Run is to be called
-	// How long those wait, nanoseconds, who are in the lines of the classes above each class.
+	// How long, in nanoseconds, connections in the lines of the classes above each class have
+	// waited.
 	late [upstream.Classes]int64
-	cpu  int64 // the loop's processor time, when Run read it or the first came
+	cpu  int64 // the loop's processor time when Run read it, or when the first connection joined
 }
 
 type line struct{ first, last *clientConn }
 
 const (
-	// ownPart is what each line has of the time that those before it leave: the next one gets some of
-	// it too, so that who waits there is refused in the end, not forgotten.
+	// ownPart is the part that each line gets of the time that the lines before it leave. The next
+	// line gets some time too, so that connections that wait there are refused in the end and not
+	// forgotten.
 	ownPart = .75
-	// atOnce is how many connections are read until the clock is, which is a system call.
+	// atOnce is how many connections are read before the clock is read, which is a system call.
 	atOnce = 4
 )
 
-// takeTurn puts the connection in its line where it has to wait; it says whether it did. One whose
-// client has gone is closed: no further event would tell. What such a client still takes of its last
-// response it is left to take.
+// takeTurn puts the connection into its line if it has to wait, and reports whether it had to. If
+// its client has gone, takeTurn closes the connection instead, because no further event would come.
+// But a client that still takes its last response may go on taking it.
 func (c *clientConn) takeTurn() bool {
 	if !c.mustWait() {
 		return false
@@ -49,11 +52,12 @@ func (c *clientConn) takeTurn() bool {
 	return true
 }
 
-// gone says that the client has ended, and that no response waits for it to read on.
+// gone reports whether the client has ended the connection, and no response waits for it to read
+// on.
 func (c *clientConn) gone() bool { return c.conn.PeerEnded() && !c.conn.Congested() }
 
-// mustWait says whether what the client sends is to be read in its turn. A head of which a part is
-// there does not wait any more.
+// mustWait reports whether the connection has to wait in a line before it is read. It does not if a
+// part of a head has come.
 func (c *clientConn) mustWait() bool {
 	a := c.w.view.Admission
 	if a == nil || c.flow != nil || c.begun || !a.Waits(c.highest) {
@@ -83,15 +87,15 @@ func (ls *lines) add(c *clientConn) {
 	ls.waiting++
 }
 
-// next takes a connection out of its line because it is read now, and notes how long it waited.
+// next takes a connection out of its line in order to read it, and notes how long it waited.
 func (ls *lines) next(c *clientConn) {
 	ls.remove(c)
 	c.waited = int64(float64(ls.cpu-c.inLineFrom) * ls.w.loop.Stretch())
 }
 
-// waited is how long a request of a class counts as having waited: as long as its connection did in
-// its line, and no less than those of a higher class. Else few of a low class would be admitted
-// while many of a higher one are refused.
+// waited returns how long, in nanoseconds, a request of a class counts as having waited: as long as
+// its connection waited in its line, and no less than those of higher classes. Otherwise a few
+// requests of a low class would be admitted while many of a higher one are refused.
 func (ls *lines) waited(o *origin, class uint8) int64 {
 	return max(o.waited, ls.late[class%upstream.Classes])
 }
@@ -113,8 +117,8 @@ func (ls *lines) remove(c *clientConn) {
 	ls.waiting--
 }
 
-// Run implements reactor.Runner: it serves the lines at the end of a turn, and in the next ones while
-// somebody waits. Times are of the processor, stretched as Loop.Backlog does it.
+// Run implements reactor.Runner. It serves the lines at the end of a turn, and again in the next
+// turns while connections wait. Times are of the processor, stretched as in Loop.Backlog.
 func (ls *lines) Run() {
 	a, loop := ls.w.view.Admission, ls.w.loop
 	ls.due = false
@@ -153,7 +157,7 @@ func (ls *lines) Run() {
 	}
 }
 
-// serveAll reads all who wait.
+// serveAll reads all connections that wait.
 func (ls *lines) serveAll() {
 	ls.late = [upstream.Classes]int64{}
 	for i := range ls.lines {

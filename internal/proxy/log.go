@@ -6,8 +6,8 @@ import (
 	"plimsoll/internal/telemetry/accesslog"
 )
 
-// writeLog gives the access log its line. The record is the worker's, because one of its own would
-// go to the heap. Times are in nanoseconds.
+// writeLog writes the line of the access log. It uses the worker's record, because a local one
+// would be allocated on the heap. Times are in nanoseconds.
 func (f *flow) writeLog(total, up, own int64) {
 	r := &f.w.record
 	*r = accesslog.Record{

@@ -8,12 +8,12 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// A mirrored request is copied while it is sent, and the copy goes its own way once the original is
-// with its upstream whole: as a flow without a client, never retried, whose response is read and
-// thrown away. Nothing of the original waits for it.
+// A mirrored request is copied while it is sent. Once the whole original was sent, the copy becomes
+// a flow of its own: one without a client, which is never retried, and whose response is read and
+// discarded. The original does not wait for it.
 
-// maxMirrors bounds the copies on one loop, those too that wait for the rest of a slow client's
-// body, because each holds a large buffer; more are dropped and counted.
+// maxMirrors bounds the copies on one loop, including those that wait for the rest of a slow
+// client's body, because each holds a large buffer. Further ones are dropped and counted.
 const maxMirrors = 256
 
 // copyHead begins the copy of a request.
@@ -56,8 +56,8 @@ func (f *flow) copyBody(data []byte) {
 // maxChunkFrame is room for a chunk's size line and end, and for the last chunk.
 const maxChunkFrame = 32
 
-// dropCopy gives the copy's memory back. A copy that has become a flow of its own counts until that
-// ends.
+// dropCopy gives back the memory of the copy. A copy that has become a flow of its own stays
+// counted until that flow ends.
 func (f *flow) dropCopy() {
 	if f.copy == nil {
 		return
@@ -94,7 +94,7 @@ func (f *flow) sendMirror() {
 	m.startUpstream()
 }
 
-// sendCopy is a mirror's sendRequest.
+// sendCopy is sendRequest for a mirror's copy.
 func (f *flow) sendCopy() {
 	f.stage, f.sentAt = stageSent, f.w.loop.Now()
 	s := f.up
@@ -110,7 +110,7 @@ func (f *flow) sendCopy() {
 	s.readOn()
 }
 
-// mirrorHead begins to throw a mirror's response away.
+// mirrorHead begins to discard the response to a copy.
 func (f *flow) mirrorHead() {
 	f.stage = stageStreaming
 	if f.res.Status == 101 {
@@ -120,7 +120,7 @@ func (f *flow) mirrorHead() {
 	f.mirrorBody()
 }
 
-// mirrorBody reads over a mirror's response, and ends the copy once it is whole.
+// mirrorBody discards what has come of the response to a copy, and ends the copy once it is whole.
 func (f *flow) mirrorBody() {
 	if !f.up.whole() {
 		f.w.loop.SetTimer(&f.timer, f, min(f.deadline, f.w.loop.Now()+f.route.StreamTimeout))
@@ -131,7 +131,7 @@ func (f *flow) mirrorBody() {
 	f.endMirror()
 }
 
-// endMirror ends a copy's life. How it went is nobody's concern but its upstream's.
+// endMirror ends a copy. Its result counts only for its upstream.
 func (f *flow) endMirror() {
 	f.leaveAll()
 	f.dropCopy()

@@ -8,15 +8,15 @@ import (
 	"plimsoll/internal/telemetry"
 )
 
-// judge says whether an exchange that is over, and took total, met the objective of its SLA
-// class. It did when the client has got a whole answer with a status below 500 in time, no matter who gave
-// the answer: a refusal that is the client's own fault is a good answer.
+// judge says whether an exchange that is over, and took total nanoseconds, met the objective of its
+// SLA class. It did if the client has got a whole answer with a status below 500 in time, whether
+// from the service or the gateway: a refusal that is the client's own fault is a good answer.
 //
-// An exchange that matched no route has no objective. One that its client left, or was too slow to
-// go on with, says nothing about the service either.
+// An exchange that matched no route has no objective. One whose client left, or was too slow, says
+// nothing about the service and is not judged either.
 //
-// The time is that to the end of the response, but for responses whose end the service does not
-// decide alone (headCounts): there it is the time to the head.
+// The time is that to the end of the response. But if the service alone does not decide when a
+// response ends (headCounts), it is the time to the head.
 func (f *flow) judge(end exchange.End, total int64) telemetry.ObjectiveVerdict {
 	if f.route == &noRoute {
 		return telemetry.NotJudged
@@ -34,7 +34,7 @@ func (f *flow) judge(end exchange.End, total int64) telemetry.ObjectiveVerdict {
 		if f.Reason != exchange.Draining {
 			return telemetry.NotJudged
 		}
-		// It was cut by us. Only what has no end of its own could not be waited for.
+		// We cut it off. That is bad unless it has no end of its own to wait for.
 		if !f.withoutEnd() {
 			return telemetry.Bad
 		}
@@ -50,9 +50,9 @@ func (f *flow) judge(end exchange.End, total int64) telemetry.ObjectiveVerdict {
 	return telemetry.Good
 }
 
-// headCounts says that the time to the response's head is the service's answer in time: of tunnels
-// and streams of events, which last as long as both sides like, and of responses so long that the
-// client's own pace has set how long they took.
+// headCounts reports whether the time to the response's head is the one that counts. It is for
+// tunnels and streams of events, which last as long as both sides like, and for responses so long
+// that the time they took depends on the client's pace.
 func (f *flow) headCounts() bool {
 	if f.upstreamEnd == 0 || f.is(answered) {
 		return false
@@ -60,22 +60,22 @@ func (f *flow) headCounts() bool {
 	return f.withoutEnd() || f.bodyOut-f.headOut > reactor.HighWater
 }
 
-// withoutEnd says that the response's head is with the client, and that it is that of a tunnel or a
-// stream of events.
+// withoutEnd reports whether the client was sent the head of a tunnel or a stream of events.
 func (f *flow) withoutEnd() bool {
 	return f.Response.Status == 101 && f.headOut > 0 || f.is(endless)
 }
 
-// Types of responses that go on until somebody leaves. They have no Content-Length.
+// endlessTypes are the media types of responses that go on until one side leaves. They have no
+// Content-Length.
 var endlessTypes = [][]byte{
 	[]byte("text/event-stream"), []byte("application/x-ndjson"), []byte("application/grpc"),
 	[]byte("multipart/x-mixed-replace"),
 }
 
-// noteEndless notes a stream of events while its head is there: the type is in memory that is used
-// again before the stream is over.
+// noteEndless notes that the response is a stream of events. It must be called while the head is in
+// memory, which is used again before the stream is over.
 func (f *flow) noteEndless() {
-	f.flags &^= endless // of a response before a retry
+	f.flags &^= endless // it may be set by a response before a retry
 	if f.res.Framing != http1.Chunked && f.res.Framing != http1.ToEOF {
 		return
 	}

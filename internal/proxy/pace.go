@@ -5,10 +5,10 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// How slowly a client may take what it is given is judged here, in every state of its connection,
-// by the bytes that it has acknowledged: what is written to the socket says nothing, because the
-// kernel takes some hundred kilobytes in advance. The kernel is asked when the timer is due and not
-// before, so an ordinary exchange costs no system call for it.
+// This file checks, in every state of a connection, that the client does not take what it is sent
+// too slowly. It goes by the bytes that the client has acknowledged. What was written to the socket
+// says nothing, because the kernel takes some hundred kilobytes in advance. The kernel is asked
+// only when the timer is due, so an ordinary exchange makes no system call for it.
 //
 // A window of SendTimeout begins when bytes wait for the client, in the gateway or, between
 // exchanges, in the kernel. At its end the client must have taken as much as MinBodyRate asks for,
@@ -28,8 +28,8 @@ func (c *clientConn) watchTaking() {
 	c.beginWindow(c.w.loop.Now())
 }
 
-// withheld says that something waits for the client that the kernel has not taken: bytes that are
-// queued, or the rest of a file.
+// withheld reports whether something waits for the client that the kernel has not taken: queued
+// bytes, or the rest of a file.
 func (c *clientConn) withheld() bool { return c.conn.Queued() > 0 || c.conn.Congested() }
 
 func (c *clientConn) beginWindow(now int64) {
@@ -38,9 +38,9 @@ func (c *clientConn) beginWindow(now int64) {
 	c.w.loop.SetTimer(&c.pace, c, now+c.listener.SendTimeout)
 }
 
-// judgeTaking is called at a window's end.
+// judgeTaking is called at the end of a window.
 func (c *clientConn) judgeTaking(now int64) {
-	// Over in this very turn, and Run's to end.
+	// The exchange is over in this turn, and Run ends it.
 	if c.state == clientBusy && c.flow.stage == stageSending || c.state == clientHTTP2 &&
 		c.http2.anySending() {
 		c.beginWindow(now)
@@ -59,19 +59,19 @@ func (c *clientConn) judgeTaking(now int64) {
 	}
 }
 
-// behind says that the client has not taken everything. It costs a system call while a window is
-// under way.
+// behind reports whether the client has not taken everything. It makes a system call while a window
+// is under way.
 func (c *clientConn) behind() bool {
 	return c.watching && (c.withheld() || c.conn.Acked() < c.conn.Written())
 }
 
-// tooSlow ends a connection whose client takes what it is given too slowly; moved says that it
-// takes something.
+// tooSlow ends a connection whose client takes what it is sent too slowly. moved says that the
+// client takes something.
 //
-// What is queued is dropped, and the client gets what the kernel has and an orderly end: a response
-// of a known length, or in chunks, that was cut off cannot pass for whole. Only where the end of
-// the connection ends the response must that be a reset. A client that takes nothing of the rest
-// either is reset, so that the kernel forgets it.
+// What is queued is dropped. The client gets what the kernel has, and an orderly end: it can tell
+// that a response of a known length, or in chunks, was cut off. Only if the end of the connection
+// ends the response must that be a reset. If the client takes nothing of the rest either, the
+// connection is reset, so that the kernel frees it.
 func (c *clientConn) tooSlow(now int64, moved bool) {
 	if !c.slow {
 		c.slow = true
@@ -118,8 +118,7 @@ func (c *clientConn) cutOff(now int64) {
 	c.discard()
 }
 
-// endSlow ends an exchange whose client is too slow. What becomes of its stream is left to the
-// caller.
+// endSlow ends an exchange whose client is too slow. The caller deals with its stream.
 func (f *flow) endSlow() {
 	f.Reason = exchange.ClientSlow
 	f.leaveAll()

@@ -10,38 +10,39 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// packedFlow is an exchange that waits, in less than a tenth of a flow's memory. A flow is large
-// because it has room for whatever may happen to an exchange: most of its words are zero, and its
-// lists, its arena and its head's buffer are mostly empty.
+// packedFlow is an exchange that waits, in less than a tenth of the memory of a flow. A flow is
+// large because it has room for whatever may happen to an exchange. Most of its words are zero, and
+// its lists, its arena and the buffer of its head are mostly empty.
 //
-// Every word is packed by its type, not by its name, so a new field of a flow, or of what is in it,
-// needs nothing here. What a flow keeps between its lives is left out (see unpacked), and what it
-// borrows is copied: the head's bytes and its arena, into which the pointers are then changed.
+// Every word is packed by its type, not by its name, so a new field of a flow, or of a type in it,
+// needs no change here. What a flow keeps between its lives is left out (see unpacked). The memory
+// that it borrows, the head's bytes and its arena, is copied, and unpacking makes the pointers into
+// it point into the copy.
 type packedFlow struct {
 	bytes    []byte           // the memory that was borrowed, and the words behind it
 	pointers []unsafe.Pointer // to what is outside of both the flow and that memory
 	borrowed int
 }
 
-// word is what stands in a word of a flow.
+// word is the kind of a word of a flow.
 type word uint8
 
 const (
 	scalar word = iota
 	pointer
-	slice    // its pointer; length and capacity, two scalars, are packed with it
-	unpacked // it belongs to the flow, and not to its exchange
+	slice    // the pointer of a slice; its length and capacity are packed with it
+	unpacked // belongs to the flow, and not to its exchange
 )
 
 const wordSize = unsafe.Sizeof(uintptr(0))
 
-// flowWords are the words of a flow.
+// flowWords are the kinds of the words of a flow, in order.
 var flowWords = func() []word {
 	t := reflect.TypeFor[flow]()
 	words := make([]word, t.Size()/wordSize)
 	noteWords(words, t, 0)
-	// The list of the request's fields is packed apart. That of the response's is over when these are
-	// with the client: see onlyWaits.
+	// The request's fields are packed separately. The response's fields are not needed any more,
+	// because the client has been sent them: see onlyWaits.
 	for _, path := range [][]string{{"Exchange", "arena"}, {"Exchange", "life"}, {"w"}, {"next"},
 		{"req", "Request", "Fields"}, {"res", "Response", "Fields"}, {"timer"}, {"pace"}, {"wait"}} {
 		part, at := t, uintptr(0)
@@ -76,10 +77,11 @@ func noteWords(words []word, t reflect.Type, at uintptr) {
 	}
 }
 
-// mostPacked is the most memory that an exchange may have borrowed to be packed.
+// mostPacked is how many bytes an exchange may have borrowed and still be packed.
 const mostPacked = 16 << 10
 
-// packer packs one flow. The worker has one, because on the stack it would escape.
+// packer packs one flow at a time. The worker has one, because a local variable would escape to the
+// heap.
 type packer struct {
 	flow     unsafe.Pointer
 	borrowed [2][]byte // the head's bytes, and the arena
@@ -88,7 +90,7 @@ type packer struct {
 }
 
 // pack packs the exchange of f, whose head is in fields, and makes f ready for its next use. It
-// returns nil where that would bring little.
+// returns nil, and changes nothing, if packing would save little.
 func (w *Worker) pack(f *flow, fields []byte) *packedFlow {
 	p := &w.packer
 	p.flow, p.borrowed = unsafe.Pointer(f), [2][]byte{fields, f.Allocated()}
@@ -150,16 +152,17 @@ func (p *packer) fields(f *flow) {
 
 func (p *packer) number(n uintptr) { p.out = binary.AppendUvarint(p.out, uint64(n)) }
 
-// Where a pointer leads: the rest of the number is where in it.
+// Where a pointer points. It is the number of a packed pointer modulo places; the quotient is the
+// offset there.
 const (
 	nowhere = iota
 	outside // the next of pointers
-	inside  // the flow
+	inside  // the flow itself
 	into    // the memory that was borrowed
 	places
 )
 
-// pointer packs a pointer, and says whether it leads into what is copied.
+// pointer packs a pointer, and reports whether it points into memory that is copied.
 func (p *packer) pointer(at unsafe.Pointer) (copied bool) {
 	if at == nil {
 		p.number(nowhere)
@@ -183,8 +186,8 @@ func (p *packer) pointer(at unsafe.Pointer) (copied bool) {
 	return false
 }
 
-// slice packs a slice. One of what is copied ends where its content does: what is behind it is
-// another's.
+// slice packs a slice. A slice of copied memory gets its length as its capacity: what follows it
+// belongs to others.
 func (p *packer) slice(s []byte) {
 	copied := p.pointer(unsafe.Pointer(unsafe.SliceData(s)))
 	p.number(uintptr(len(s)))
@@ -193,7 +196,7 @@ func (p *packer) slice(s []byte) {
 	}
 }
 
-// unpack makes the exchange a flow again. What it had borrowed is all in fields now.
+// unpack makes the exchange a flow again. All the memory that it had borrowed is in fields now.
 func (w *Worker) unpack(packed *packedFlow, fields *reactor.Buffer) *flow {
 	f := w.takeFlow()
 	f.Exchange.Begin(w)
@@ -214,7 +217,7 @@ type unpacker struct {
 	pointers []unsafe.Pointer
 }
 
-// words gives every word its value, those that were zero too.
+// words sets every word, including those that were zero.
 func (u *unpacker) words() {
 	bits := u.in
 	u.in = u.in[(len(flowWords)+7)/8:]

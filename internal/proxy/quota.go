@@ -8,16 +8,16 @@ import (
 	"plimsoll/internal/cidr"
 )
 
-// Quota bounds the connections of one listener over all loops, and those of each client address. It
-// outlives a reload that does not remove the listener. It is used when a connection comes and when
-// it goes, not for requests.
+// Quota bounds the connections of one listener, in all and from each client address, over all
+// loops. It outlives a reload that does not remove the listener. It is used when a connection is
+// accepted and when it ends, not for requests. Any goroutine may use it.
 type Quota struct {
 	max        atomic.Int64 // 0 for no bound
 	perAddress atomic.Int64 // 0 for no bound
 	open       atomic.Int64
 
 	mu sync.Mutex
-	// Addresses with open connections, so at most as many entries as connections.
+	// count has the open connections by address, and so at most as many entries as connections.
 	count map[netip.Addr]int32
 }
 
@@ -27,7 +27,7 @@ func (q *Quota) Limit(max, perAddress int) {
 	q.perAddress.Store(int64(perAddress))
 }
 
-// Open is how many connections are held.
+// Open returns how many connections are open.
 func (q *Quota) Open() int64 { return q.open.Load() }
 
 // refusal says why a connection was not admitted.
@@ -39,8 +39,9 @@ const (
 	tooManyOfAddress
 )
 
-// take counts a connection, or says why it may not be. counted tells whether the address was
-// counted: give needs it back, because the bound may be switched on while connections are open.
+// take counts a connection, or returns why it is refused. counted says whether it was counted for
+// its address. The caller passes that to give, because the bound may be switched on while
+// connections are open.
 func (q *Quota) take(a netip.Addr) (r refusal, counted bool) {
 	if n := q.open.Add(1); q.max.Load() > 0 && n > q.max.Load() {
 		q.open.Add(-1)

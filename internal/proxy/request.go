@@ -10,8 +10,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// bodyReadable is told that the stream may have more of the request's body, or that what was put off
-// is to go on.
+// bodyReadable is called when the stream may have more of the request's body, or when what was put
+// off is to go on.
 func (f *flow) bodyReadable() {
 	switch {
 	case f.stage == stageTunnel:
@@ -23,7 +23,7 @@ func (f *flow) bodyReadable() {
 	case f.stage == stageStreaming && f.up == nil:
 		f.pumpAnswer() // it was put off
 	}
-	// Else nothing is wanted from the client now.
+	// In other stages the exchange reads nothing from the client.
 }
 
 // nextUp takes the next content of the body, as stream.nextBody does, and counts it.
@@ -58,8 +58,8 @@ func (f *flow) bodyFailed(err error) {
 	f.abort(exchange.NoReason)
 }
 
-// heldBodyPart takes the next part of what is there of the body already: what is held, whole, then
-// what the stream has in memory. more says that there may be another.
+// heldBodyPart takes the next part of the body that has come already: first all that is held, then
+// what the stream has in memory. more says that there may be another part.
 func (f *flow) heldBodyPart() (data []byte, more bool, err error) {
 	if f.heldBody != nil && !f.is(heldSent) {
 		f.flags |= heldSent
@@ -108,8 +108,8 @@ func (f *flow) pumpRequest() {
 		if f.is(bodyStreamed) {
 			f.dropHeld()
 		}
-		// A long upload is not a slow answer: the route's timeout counts from the last bytes of the
-		// body that moved. A client that sends too slowly is the body timer's business.
+		// A long upload is not a slow answer, so the route's timeout counts from when bytes of the
+		// body last moved. The body timer deals with a client that sends too slowly.
 		f.restartTimeout(f.w.loop.Now())
 		if f.stage == stageSent {
 			f.awaitAnswer(f.deadline)
@@ -129,13 +129,14 @@ func (f *flow) pumpRequest() {
 	}
 }
 
-// invite tells a client that waits for it to send its body. False means that the client is gone and
-// the exchange over.
+// invite tells the client to send its body, if it waits to be told. It returns false if the client
+// is gone and the exchange over.
 func (f *flow) invite() bool {
 	return !f.is(expects) || f.is(continued|expecting) || f.bodyIn > 0 || f.letContinue()
 }
 
-// forwardBody sends one read's content on; it says whether to go on.
+// forwardBody sends the content of one read to the upstream. It returns false if the caller must
+// not go on.
 func (f *flow) forwardBody(data []byte) bool {
 	if f.is(mirrored) && len(data) > 0 {
 		f.copyBody(data)
@@ -148,8 +149,8 @@ func (f *flow) forwardBody(data []byte) bool {
 }
 
 // upstreamBroken deals with an upstream that takes no more of the request. It may have answered
-// before it hung up: that answer is what the client should see, so reading goes first and only an
-// upstream with nothing to say has failed.
+// before it closed the connection, and the client should get that answer. So upstreamBroken reads
+// first, and fails the try only if there is no answer.
 func (f *flow) upstreamBroken(err error) {
 	s := f.up
 	f.flags |= closeClient
@@ -174,7 +175,8 @@ func (f *flow) badBody(bad http1.Error) {
 	f.fail(bad.Status(), reason)
 }
 
-// badText ends an exchange whose request body is not in the text mode that its head announces.
+// badText ends a gRPC-Web exchange whose request body is not in the text mode that its head
+// announces.
 func (f *flow) badText() {
 	f.flags |= closeClient
 	if f.stage.responseBegun() {
@@ -184,12 +186,12 @@ func (f *flow) badText() {
 	f.fail(400, exchange.BadRequest)
 }
 
-// looks is how many times within a route's timeout it is looked whether the upstream takes a body.
+// looks is how many times within a route's timeout to check whether the upstream takes the body.
 const looks = 4
 
-// awaitAnswer sets the time for the response's head, by at the latest. A try's own time begins when
-// the request is with the target whole: a client that is slow with its body is not the target's
-// slowness.
+// awaitAnswer sets the time until which the response's head must come, which is by at the latest.
+// The time that a try has of its own begins when the whole request was sent: the target is not to
+// blame for a client that is slow with its body.
 func (f *flow) awaitAnswer(by int64) {
 	if u := f.up.on().upstream; u.PerTry > 0 && f.is(requestSent) {
 		by = min(by, f.w.loop.Now()+u.PerTry)
@@ -209,8 +211,8 @@ func (f *flow) setAnswerTimer() {
 	f.w.loop.SetTimer(&f.timer, f, at)
 }
 
-// answerExpired is called when the response's head is overdue, or it is time to look whether the
-// upstream takes the body.
+// answerExpired is called when the response's head is overdue, or when it is time to check whether
+// the upstream takes the body.
 func (f *flow) answerExpired(now int64) {
 	if f.is(expecting) && now < f.answerBy {
 		f.letContinue()
@@ -223,8 +225,8 @@ func (f *flow) answerExpired(now int64) {
 		f.setAnswerTimer()
 		return
 	}
-	// Nothing is read of the answer while the client does not take what it has: the answer may be
-	// there. How long a client may do that is pace's business.
+	// While the client is congested nothing of the answer is read, so the answer may have come. How
+	// long a client may be congested is bounded in pace.go.
 	congested := !f.is(isMirror) && f.stream.congested()
 	switch waitsForBody := f.waitsForBody(); {
 	case f.overdue(now) && (congested || waitsForBody || !f.triedEnough(now)):
@@ -239,9 +241,9 @@ func (f *flow) answerExpired(now int64) {
 	}
 }
 
-// waitsForBody says that the upstream has all that the client has sent of its body, and the body is
-// not complete: that no answer comes is not the upstream's fault. Were it blamed, some clients that
-// stop in their bodies could take every target out of use.
+// waitsForBody reports whether the upstream has everything that the client has sent of its body,
+// and the body is not complete. Then the upstream is not to blame if no answer comes: otherwise a
+// few clients that stop in the middle of their bodies could take every target out of use.
 func (f *flow) waitsForBody() bool {
 	if f.is(requestSent | expecting) {
 		return false
@@ -250,10 +252,10 @@ func (f *flow) waitsForBody() bool {
 	return all
 }
 
-// lookAtBody restarts the route's timeout when the upstream has acknowledged more of the body since
-// the last look: some hundred kilobytes are in the kernel by then, and an upstream that reads
-// slowly needs its time for them. A body that is all there when it is looked at for the first time
-// was not a slow one.
+// lookAtBody restarts the route's timeout if the upstream has acknowledged more of the body since
+// the last check: some hundred kilobytes may still be in the kernel, and an upstream that reads
+// slowly needs time for them. A body that has all been acknowledged at the first check was not
+// slow.
 func (f *flow) lookAtBody(now int64) {
 	mark, all := f.up.took()
 	moved, behind := mark > f.bodyAcked, !all
@@ -271,11 +273,11 @@ func (f *flow) lookAtBody(now int64) {
 	}
 }
 
-// bodyWindow is over how long the rate of a request's body is measured, in nanoseconds.
+// bodyWindow is the time over which the rate of a request's body is measured, in nanoseconds.
 const bodyWindow = int64(10e9)
 
-// armBodyTimer begins to measure how fast the body comes. The messages of a call come when the client
-// has something to say.
+// armBodyTimer begins to measure how fast the body comes. It does nothing for a gRPC call, whose
+// client sends messages only when it has some.
 func (f *flow) armBodyTimer() {
 	if f.call == nil && f.origin.listener.MinBodyRate > 0 {
 		f.mark = f.bodyIn
@@ -283,15 +285,15 @@ func (f *flow) armBodyTimer() {
 	}
 }
 
-// judgeBody is called at the end of a window: the body must have come at the least rate.
+// judgeBody is called at the end of a window. The body must have come at MinBodyRate at least.
 func (f *flow) judgeBody() {
-	// Once the response has begun nobody needs what is left of a body. In sending the exchange is
-	// over in this very turn.
+	// Once the response has begun, a slow body does no harm. In stageSending the exchange ends in
+	// this turn anyway.
 	if f.is(requestSent|expecting) || f.stage.responseBegun() {
 		return
 	}
 	busy := !f.stage.headSent() && f.stage != stageHolding || f.up != nil && f.up.full()
-	if !busy && // it is not the upstream that is waited for
+	if !busy && // the exchange does not wait for the upstream
 		f.bodyIn-f.mark < f.origin.listener.MinBodyRate*(bodyWindow/1e9) {
 		f.slowBody()
 		return

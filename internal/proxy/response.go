@@ -7,20 +7,20 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// responseLimits bound the heads of upstreams. They are services of ours, so the bounds are wide
-// and not configured.
+// responseLimits bound the heads of upstreams' responses. Upstreams are trusted, so the bounds are
+// wide and cannot be configured.
 var responseLimits = http1.Limits{Line: 8 << 10, Head: 48 << 10, Fields: 256, Extension: 16 << 10}
 
-// The most interim responses before one response, and the most bytes of their heads together.
-// Services send one or two. Without a bound one target could keep its loop busy for as long as the
-// route's timeout.
+// maxInterims is how many interim responses may come before a response, and maxInterimBytes how
+// many bytes their heads may have together. Services send one or two. Without a bound a target
+// could keep its loop busy for as long as the route's timeout.
 const (
 	maxInterims     = 64
 	maxInterimBytes = 64 << 10
 )
 
-// countInterim counts an interim response whose head had so many bytes. False means that there were
-// too many, and the try is over.
+// countInterim counts an interim response whose head has the given number of bytes. It returns
+// false if there were too many; the try is over then.
 func (f *flow) countInterim(bytes int) bool {
 	f.interims++
 	f.interimBytes += bytes
@@ -44,7 +44,7 @@ func (f *flow) appendInterim(out []byte) []byte {
 	return f.stream.appendInterim(f, out)
 }
 
-// sendInterim passes on, in one write, what one read brought of interim responses. False means that
+// sendInterim sends the interim responses that one read brought, in one write. It returns false if
 // the client is gone and the exchange over.
 func (f *flow) sendInterim(out []byte) bool {
 	if len(out) > 0 && f.stream.sendInterim(out) != nil {
@@ -54,9 +54,10 @@ func (f *flow) sendInterim(out []byte) bool {
 	return true
 }
 
-// sendEarlyHints sends the 103 that a policy has for a client that now waits. False means that the
-// client is gone and the exchange over. Over HTTP/1.1 none is sent: browsers ignore it there, and
-// other clients take it for the response (RFC 8297, section 3). What a service sends is passed on.
+// sendEarlyHints sends the 103 that a policy has prepared, when the client begins to wait. It
+// returns false if the client is gone and the exchange over. It sends none over HTTP/1.1: browsers
+// ignore it there, and other clients take it for the response (RFC 8297, section 3). A 103 of a
+// service is passed on over any version.
 func (f *flow) sendEarlyHints() bool {
 	hints := f.EarlyHints
 	if hints == nil || f.version < http20 || f.call != nil {
@@ -73,14 +74,14 @@ func (f *flow) sendEarlyHints() bool {
 
 var linkName = []byte("Link")
 
-// badResponse ends a try whose response is malformed: 502, or a cut where the head was sent
-// already.
+// badResponse ends a try whose response is malformed. The client gets a 502, or a response that is
+// cut off if its head was sent already.
 func (f *flow) badResponse() {
 	f.upstreamFailed(upstream.BadResponse, exchange.UpstreamBad)
 }
 
-// responseHead deals with a complete head, in f.res; buf[from:to] is what came with it of the body's
-// content, with what stands in front of it free to be overwritten.
+// responseHead deals with a complete head, in f.res. buf[from:to] is the content of the body that
+// came with it; buf[:from] may be overwritten.
 func (f *flow) responseHead(buf []byte, from, to int) {
 	status := f.res.Status
 	f.upstreamEnd = f.w.loop.Now()
@@ -89,7 +90,7 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		f.callHead(to > from)
 	}
 	if status == 101 {
-		f.leaveTarget(upstream.Cancelled) // what follows has no end of its own
+		f.leaveTarget(upstream.Cancelled) // a tunnel has no end of its own
 	} else {
 		f.leaveTarget(f.outcome())
 	}
@@ -98,12 +99,12 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 		return
 	}
 	if status == 101 && (!http1.Switches(f.req.Upgrade, f.res.Upgrade) || !f.is(requestSent)) {
-		// Nobody asked for it, or what the client is still sending is the request's body and not
-		// the new protocol's.
+		// The client did not ask for it, or is still sending the request's body, which is not the
+		// new protocol.
 		f.badResponse()
 		return
 	}
-	if f.successOpens() && status/100 == 2 { // the service does not switch, and says so in good order
+	if f.successOpens() && status/100 == 2 { // the service does not switch protocols
 		f.fail(502, exchange.UpstreamBad)
 		return
 	}
@@ -127,8 +128,8 @@ func (f *flow) responseHead(buf []byte, from, to int) {
 	f.startResponse(buf, from, to)
 }
 
-// firstResponse is where the response phase begins: a fetch has the policies behind the one that
-// fetches.
+// firstResponse returns the index of the first policy of the response phase. A fetch passes only
+// through the policies behind the one that fetches.
 func (f *flow) firstResponse() uint8 {
 	if f.is(isFetch) {
 		return uint8(f.route.Chain.FetchResponse)
@@ -136,8 +137,9 @@ func (f *flow) firstResponse() uint8 {
 	return 0
 }
 
-// responseChain is the policies of the response phase. An answer that no upstream gave does not
-// come to those behind the policy that fetches: what is stored went through them already.
+// responseChain returns the policies of the response phase. If there is a policy that fetches, an
+// answer of the gateway's own does not pass through those behind it: what is stored went through
+// them already.
 func (f *flow) responseChain() []exchange.ResponsePolicy {
 	chain := &f.route.Chain
 	if chain.Fetches && f.is(answered) && !f.is(isFetch) {
@@ -146,8 +148,9 @@ func (f *flow) responseChain() []exchange.ResponsePolicy {
 	return chain.Response
 }
 
-// respondPolicies runs the rest of the chain's response phase. Continue: what is there goes out.
-// Held: a policy will resume. Answered: a policy's answer went its way instead, and f may be over.
+// respondPolicies runs the rest of the chain's response phase. It returns Continue if the response
+// is to be sent, Held if a policy will resume, and Answered if a policy's answer was sent instead;
+// then f may be over.
 func (f *flow) respondPolicies() exchange.PolicyVerdict {
 	for chain := f.responseChain(); int(f.at) < len(chain); {
 		policy := chain[f.at]
@@ -166,16 +169,16 @@ func (f *flow) respondPolicies() exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// replaceResponse sends a policy's answer in place of the upstream's response, of which nothing has
-// gone out. What is left of that response is not read, so its connection ends.
+// replaceResponse sends a policy's answer in place of the upstream's response, of which nothing was
+// sent. The rest of that response is not read, so its connection ends.
 func (f *flow) replaceResponse() {
 	f.dropUpstream()
 	f.endTry(upstream.Success, f.upstreamEnd-f.sentAt)
 	f.sendAnswer()
 }
 
-// holdResponse keeps a response's head and what came of its body while a policy holds the exchange.
-// The fields may alias the memory that buf is in, so they are moved into the copy.
+// holdResponse keeps a response's head, and what came of its body, while a policy holds the
+// exchange. The fields may point into buf, so they are moved into the copy.
 func (f *flow) holdResponse(buf []byte, from, to int) {
 	kept := f.w.loop.GetBuffer(len(buf))
 	copy(kept.Bytes, buf)
@@ -185,7 +188,7 @@ func (f *flow) holdResponse(buf []byte, from, to int) {
 	f.heldResponse = kept
 }
 
-// dropResponse gives the memory of a held response back.
+// dropResponse gives back the memory of a held response.
 func (f *flow) dropResponse() {
 	if f.heldResponse != nil {
 		f.w.loop.PutBuffer(f.heldResponse)
@@ -213,7 +216,7 @@ func (f *flow) runResponse() {
 	}
 }
 
-// startResponse sends the response's head and what is there of its body.
+// startResponse sends the response's head and the content buf[from:to] of its body.
 func (f *flow) startResponse(buf []byte, from, to int) {
 	if f.res.Status == 101 {
 		f.startTunnel(buf, from, to)
@@ -222,8 +225,8 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 	f.stage = stageStreaming
 	f.dropHeld()
 	if !f.is(requestSent) {
-		// The upstream answered before it had the whole request. What is left of it has no reader,
-		// so neither connection can be used again.
+		// The upstream answered before it had the whole request. The rest of the request is not
+		// read, so neither connection can be used again.
 		f.flags |= closeClient
 	}
 	f.noteEndless()
@@ -236,13 +239,13 @@ func (f *flow) startResponse(buf []byte, from, to int) {
 	s, life, events := f.up, f.Life(), f.is(endless)
 	f.trimResponse()
 	f.responseBody(buf, from, to, withHead|scratch)
-	// Not earlier: the one that gets the slot begins at once, and uses the memory that buf is in.
+	// Not earlier: the request that gets the slot begins at once, and uses the memory of buf.
 	if events && f.Life() == life && f.up == s {
 		s.free()
 	}
 }
 
-// responseBody sends the content buf[from:to] of the body on to the client.
+// responseBody sends the content buf[from:to] of the body to the client.
 func (f *flow) responseBody(buf []byte, from, to int, parts parts) {
 	switch {
 	case f.is(isMirror):
@@ -254,12 +257,12 @@ func (f *flow) responseBody(buf []byte, from, to int, parts parts) {
 	}
 }
 
-// readsOn says whether what comes of the response is wanted now.
+// readsOn reports whether the exchange takes more of the response now.
 func (f *flow) readsOn() bool {
 	return !f.is(held) && f.stage.readsResponse() && (f.stream == nil || !f.stream.congested())
 }
 
-// send sends a part of the response to the client; false means that the client is gone and the
+// send sends a part of the response to the client. It returns false if the client is gone and the
 // exchange over.
 func (f *flow) send(buf []byte, from, to int, parts parts) bool {
 	if c := f.call; c != nil && !f.is(answered) {
@@ -276,7 +279,7 @@ func (f *flow) send(buf []byte, from, to int, parts parts) bool {
 	return f.sendParts(buf, from, to, parts)
 }
 
-// sendParts is send without a look at what is sent.
+// sendParts is send without translating, counting or encoding the content.
 func (f *flow) sendParts(buf []byte, from, to int, parts parts) bool {
 	if f.stream.send(f, buf, from, to, parts) != nil {
 		f.abort(exchange.NoReason)
@@ -285,13 +288,13 @@ func (f *flow) sendParts(buf []byte, from, to int, parts parts) bool {
 	return true
 }
 
-// piece is how many bytes of the response to read, or to make, at a time: what its client does not
-// take is kept in memory.
+// piece returns how many bytes of the response to read, or to make, at a time. It is limited
+// because what the client does not take is kept in memory.
 func (f *flow) piece() int {
 	switch {
 	case f.stream == nil:
 		return f.w.loop.Piece()
-	case f.Encoder != nil: // space is of what comes out
+	case f.Encoder != nil: // space is for the encoded bytes
 		return min(f.w.loop.Piece(), encodePiece)
 	}
 	return min(f.w.loop.Piece(), max(firstRead, f.stream.space()))
@@ -331,15 +334,15 @@ func (f *flow) responseWhole(buf []byte, from, to int, parts parts) {
 	f.w.loop.AfterBatch(f)
 }
 
-// finishUpstream gives the connection of a whole response to other requests.
+// finishUpstream releases the upstream connection of a whole response for other requests.
 func (f *flow) finishUpstream() {
 	s := f.up
 	f.up = nil
 	s.finish(f.is(requestSent))
 }
 
-// Run implements reactor.Runner: the last bytes of the response have gone out with the batch, or
-// could not.
+// Run implements reactor.Runner. The last bytes of the response were sent with the batch, or could
+// not be.
 func (f *flow) Run() {
 	if invariant.On && f.stage != stageSending {
 		panic("proxy: an exchange was ended between its last bytes and the batch, in stage " +
@@ -365,8 +368,8 @@ func outcomeOf(status int) upstream.Outcome {
 	return upstream.Success
 }
 
-// streamExpired is called when the upstream has been silent for too long after its head. A client
-// that does not read is not the upstream's silence.
+// streamExpired is called when nothing of the body has come from the upstream for too long. If the
+// client does not read, that is not the upstream's fault.
 func (f *flow) streamExpired(now int64) {
 	if f.call != nil && f.overdue(now) {
 		f.cut(exchange.DeadlinePassed)

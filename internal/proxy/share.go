@@ -7,26 +7,26 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// A pool that is full is shared between client addresses. Those whose requests wait are served in
-// rotation (upstream/waiter.go). An address that has more than its share of the connections, while
-// requests of another wait that has less, loses those whose exchanges only wait for their clients,
-// be it for the rest of a request's body or for the client to take what it is sent. Exchanges that
-// wait for the service are left alone, so a busy address loses nothing to a slow service. Each loop
-// looks at its own connections once a second, and shares those; it costs next to nothing while
-// nobody waits.
+// A full pool is shared between client addresses. Those whose requests wait are served in rotation
+// (upstream/waiter.go). If an address has more than its share of the connections, while a request
+// of an address with less than its share waits, it loses connections. It loses those whose
+// exchanges only wait for their client, either for the rest of a request's body or for the client
+// to take what it is sent. Exchanges that wait for the service keep their connections, so a busy
+// address loses none because of a slow service. Each loop looks at its own connections once a
+// second, and shares those. It costs next to nothing while no request waits.
 
-// reclaimAfter is how long an exchange has had its connection, in nanoseconds, before that may be
-// taken from it.
+// reclaimAfter is for how many nanoseconds an exchange has a connection before it may lose it.
 const reclaimAfter = int64(1e9)
 
-// clientKey is a hash of the address that a request counts under. It has a seed of the process's
-// own: else a client with many addresses could choose one that shares another's bucket.
+// clientKey returns a hash of the client address to which a request is counted. The seed is
+// different in each process. Otherwise a client with many addresses could choose one that shares a
+// bucket with that of another client.
 func (f *flow) clientKey() uint64 {
 	a := cidr.Client(f.Client).As16()
 	return hash.Bytes(f.w.shared.Seed, a[:])
 }
 
-// sharing is who has the connections of this loop to an upstream for which requests wait.
+// sharing lists the holders of this loop's connections to an upstream for which requests wait.
 type sharing struct {
 	local       *upstream.Local
 	connections map[uint64]int // by the client's key
@@ -34,8 +34,9 @@ type sharing struct {
 	holders     []holder
 }
 
-// shareFull reclaims connections of the upstreams for which requests wait, be it on other loops:
-// all share their bound. An upstream that a reload has replaced still has its own waiting requests.
+// shareFull reclaims connections to the upstreams for which requests wait, on this loop or on
+// others: all loops share the bound. An upstream that a reload has replaced may still have waiting
+// requests.
 func (w *Worker) shareFull(now int64) {
 	var full []*sharing
 	add := func(l *upstream.Local) {
@@ -92,16 +93,16 @@ func (w *Worker) findHolders(full []*sharing) {
 	}
 }
 
-// holder is an exchange in the life that was found.
+// holder is an exchange, with the number of the life in which it was found.
 type holder struct {
 	*flow
 	inLife uint64
 }
 
-// reclaim ends exchanges of this loop that wait for their clients, while the client's address has
-// more connections than its share and another waits for one that has less. It ends at most as many
-// as requests wait. All addresses that wait and have no connection on this loop together count as
-// one more address to share with.
+// reclaim ends exchanges of this loop that wait for their clients, if the client's address has more
+// connections than its share and a request of an address with less waits. It ends at most as many
+// as requests wait. All addresses that wait and have no connection on this loop count together as
+// one more address.
 func (w *Worker) reclaim(s *sharing, now int64) {
 	addresses := len(s.connections)
 	if s.local.AnyWaits(func(client uint64) bool { return s.connections[client] == 0 }) {
@@ -129,7 +130,7 @@ func (w *Worker) reclaim(s *sharing, now int64) {
 	}
 }
 
-// holds is the pool that the exchange has a connection of, or nil.
+// holds returns the upstream's view to which the exchange's connection belongs, or nil for none.
 func (f *flow) holds() *upstream.Local {
 	if f.up == nil || f.Upstream == exchange.NoUpstream {
 		return nil
@@ -137,7 +138,7 @@ func (f *flow) holds() *upstream.Local {
 	return f.view.locals[f.Upstream]
 }
 
-// waitsForClient says that only the client keeps the exchange from going on.
+// waitsForClient reports whether only the client keeps the exchange from going on.
 func (f *flow) waitsForClient() bool {
 	switch f.stage {
 	case stageSent:
@@ -145,7 +146,7 @@ func (f *flow) waitsForClient() bool {
 			return false
 		}
 		if f.stream.congested() && f.up.pending() {
-			return true // the answer is there, and is not read before the client takes what it has
+			return true // the answer has come, but is not read until the client takes more
 		}
 		return !f.is(requestSent|expecting) && !f.up.full() && !f.stream.pending()
 	case stageStreaming:

@@ -21,16 +21,17 @@ type Snapshot struct {
 	Table     *route.Table // gives indexes into Routes
 	Routes    []Route
 	Upstreams []Upstream
-	NoRoute   int // the telemetry index that exchanges without a route are counted under
+	NoRoute   int // the telemetry index of exchanges without a route
 	Classes   [telemetry.Classes]Class
 	// ClassHeader is the field of the SLA class, nil for none.
 	ClassHeader *ClassHeader
-	// Claims are the fields that are taken out of an untrusted peer's request: ClassHeader's and
+	// Claims are the fields that are removed from an untrusted peer's request: ClassHeader's and
 	// those of all routes' Deadline.
 	Claims forwarded.Names
-	// Admission is which requests are refused when a loop falls behind; nil for none.
+	// Admission says which requests are refused when a loop falls behind; nil for none.
 	Admission *admission.SheddingPlan
-	// Gone is called on each loop, once, when no exchange of that loop can meet the snapshot any more.
+	// Gone is called on each loop, once, when no exchange of that loop can use the snapshot any
+	// more.
 	Gone func()
 }
 
@@ -42,10 +43,10 @@ type Class struct {
 	Patience int64
 }
 
-// Route is what is done with the requests it matches.
+// Route says what is done with the requests that match it.
 type Route struct {
 	Name  string
-	Class uint8 // unless a trusted peer says another one
+	Class uint8 // unless a trusted peer claims another one
 	Chain exchange.Chain
 	// Index into Snapshot.Upstreams, or exchange.NoUpstream for a route whose chain answers.
 	Upstream      int
@@ -100,14 +101,14 @@ const (
 	RetryGRPCUnavailable
 )
 
-// Listener is what the data plane knows of an address that accepts clients. It is immutable; a
-// reload may give the connections that come later another one.
+// Listener is what the data plane knows about an address that accepts clients. It is immutable. A
+// reload may replace it for the requests that come later.
 type Listener struct {
 	Name        string
 	TLS         *tls.Config             // nil for plain text
 	Limiter     *tlsio.HandshakeLimiter // bounds the handshakes in flight
 	Handshake   int64                   // nanoseconds
-	Trust       *forwarded.Trust        // nil for nobody
+	Trust       *forwarded.Trust        // which peers are trusted; nil for none
 	Head        http1.Limits
 	HTTP2       http2.Limits // of heads that come over HTTP/2
 	OffersHTTP2 bool         // by ALPN, or to clients without TLS that know it
@@ -123,9 +124,9 @@ type Listener struct {
 	Quota       *Quota
 }
 
-// leastAcked is how many bytes of a response that waits for its client must be taken within
-// SendTimeout: a byte now and then would hold the queue, and the upstream's connection behind it,
-// for ever.
+// leastAcked returns how many bytes of a response that waits for its client must be taken within
+// SendTimeout. Otherwise a client that takes a byte now and then could keep the queue, and the
+// upstream's connection, for ever.
 func (l *Listener) leastAcked() int64 {
 	return max(1, int64(float64(l.MinBodyRate)*float64(l.SendTimeout)/1e9))
 }

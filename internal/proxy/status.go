@@ -4,21 +4,22 @@ import (
 	"net/netip"
 )
 
-// ClientStatus is what there is to say of a client's connection. It is a copy; times are
-// nanoseconds of the loop.
+// ClientStatus describes a client's connection. It is a copy. Times are nanoseconds of the loop's
+// clock.
 type ClientStatus struct {
 	Peer     netip.AddrPort
 	Listener string
 	TLS      string // version; empty for plain text
-	Name     string // that the client asked for by SNI
+	Name     string // the name that the client asked for by SNI
 	Since    int64  // when it was accepted
-	// "handshake", "idle", "reading" (a head), "tunnel", "closing", or the stage of its exchange.
+	// "handshake", "idle", "reading" (a head), "tunnel", "http2", "http3", "closing", or the stage
+	// of its exchange.
 	State    string
-	Requests uint32 // that it has sent, the present one included
-	Streams  int    // open ones of HTTP/2
-	Queued   int    // bytes that it has not taken yet
+	Requests uint32 // requests that the client has sent, including the present one
+	Streams  int    // open streams of HTTP/2
+	Queued   int    // bytes that the client has not taken yet
 
-	// Of the exchange under way; empty where there is none.
+	// The exchange under way; empty if there is none.
 	Method, Host, Path string
 	Route, Target      string
 	Began              int64 // 0 for no exchange
@@ -28,8 +29,9 @@ type ClientStatus struct {
 // maxText bounds each text of a ClientStatus that a client has chosen, in bytes.
 const maxText = 256
 
-// OldestClients describes the client connections that are the longest there, oldest first, at most
-// so many. The list is in the order of arrival, so only those that are described are looked at.
+// OldestClients describes at most most client connections: the oldest of HTTP/1.1 and HTTP/2 first,
+// then the oldest of HTTP/3. The worker's lists are in the order of arrival, so it looks only at
+// the connections that it describes.
 func (w *Worker) OldestClients(most int) (list []ClientStatus) {
 	for c := w.clients.prev; c != &w.clients && len(list) < most; c = c.prev {
 		list = append(list, c.status())
@@ -40,8 +42,8 @@ func (w *Worker) OldestClients(most int) (list []ClientStatus) {
 	return list
 }
 
-// InFlight is how many exchanges are under way on this loop, mirrors and heads that are partly
-// there included.
+// InFlight returns how many exchanges are under way on this loop, including mirrors' copies and
+// requests whose heads have come only partly.
 func (w *Worker) InFlight() (n int) {
 	if w.view != nil {
 		n = w.view.flows
@@ -90,7 +92,7 @@ func (c *clientConn) stateText() string {
 	return "closing"
 }
 
-// stageText are the stages of an exchange for people.
+// stageText names the stages of an exchange for people.
 var stageText = [stages]string{
 	stageReading: "reading", stagePolicies: "policies", stageHolding: "receiving the body",
 	stageWaiting: "waiting for a connection", stageConnecting: "connecting",

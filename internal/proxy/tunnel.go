@@ -8,14 +8,14 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// A tunnel begins after the upstream's 101 and not before: until then bytes behind the request are
-// the client's next request, because a refused upgrade leaves an ordinary connection (RFC 9110,
-// section 7.8). Afterwards the two sockets carry bytes both ways, each side's end is passed on as
-// an end of that direction only, and the tunnel is over when both have ended or nothing moved for
-// too long. One of WebSocket is watched besides: see websocket.go.
+// A tunnel begins only after the upstream's 101. Until then bytes behind the request are the
+// client's next request, because a refused upgrade leaves an ordinary connection (RFC 9110, section
+// 7.8). Afterwards bytes are passed on in both directions. The end of a direction ends only that
+// direction; the tunnel is over when both have ended, or nothing was passed on for too long. In a
+// tunnel of WebSocket the frames are watched as well: see websocket.go.
 
-// startTunnel sends the 101 on, with what came behind it in buf[from:to], then what is there
-// already of the client's direction.
+// startTunnel passes on the 101, with what came behind it in buf[from:to], and then what has
+// already come from the client.
 func (f *flow) startTunnel(buf []byte, from, to int) {
 	s := f.up.on()
 	f.stage = stageTunnel
@@ -29,14 +29,14 @@ func (f *flow) startTunnel(buf []byte, from, to int) {
 		f.endTunnel()
 		return
 	}
-	s.free() // not earlier: the one that gets the slot begins at once, and uses the memory that buf is in
+	s.free() // not earlier: the request that gets the slot begins at once, and uses buf's memory
 	f.relayUp()
 	if f.stage == stageTunnel {
 		f.relayDown()
 	}
 }
 
-// sendTunnelHead sends the 101 on, and what came behind it.
+// sendTunnelHead passes on the 101, and what came behind it.
 func (f *flow) sendTunnelHead(buf []byte, from, to int) error {
 	ws := f.webSocket
 	if ws == nil {
@@ -122,7 +122,7 @@ func (f *flow) relayDown() {
 	}
 }
 
-// passUp sends on what came from the client. An error means that the tunnel is over.
+// passUp passes on what came from the client. An error means that the tunnel is over.
 func (f *flow) passUp(data []byte) error {
 	ws := f.webSocket
 	if ws == nil {
@@ -138,7 +138,7 @@ func (f *flow) passUp(data []byte) error {
 	return ws.sendHeld()
 }
 
-// passDown sends on what came from the upstream: buf[from:to], with room in front that may be
+// passDown passes on buf[from:to], which came from the upstream. The room in front of it may be
 // overwritten. An error means that the tunnel is over.
 func (f *flow) passDown(buf []byte, from, to int) error {
 	if f.webSocket != nil {
@@ -148,15 +148,16 @@ func (f *flow) passDown(buf []byte, from, to int) error {
 	return f.stream.send(f, buf, from, to, 0)
 }
 
-// endTunnelWhenBoth ends a tunnel whose two sides have ended, once the upstream has been sent
-// everything: its socket's last event tells. What waits for the client still goes out afterwards.
+// endTunnelWhenBoth ends a tunnel if both directions have ended and the upstream's socket has taken
+// everything. Otherwise it is called again at that socket's last event. What is queued for the
+// client is still sent afterwards.
 func (f *flow) endTunnelWhenBoth() {
 	if f.is(bodyWhole) && f.is(downEnded) && f.up.on().conn.Queued() == 0 {
 		f.endTunnel()
 	}
 }
 
-// endTunnel closes both sides. What the client has not taken yet still goes out.
+// endTunnel closes both sides. What is queued for the client is still sent.
 func (f *flow) endTunnel() {
 	f.dropUpstream()
 	f.endTry(upstream.Success, f.upstreamEnd-f.sentAt)
@@ -164,10 +165,10 @@ func (f *flow) endTunnel() {
 	f.stream.finish(f, true)
 }
 
-// toldToClose says that the client has got the last close frame of a WebSocket, the service's or
-// ours: an end behind it is in order, however the service's connection ended. In HTTP/2 and HTTP/3
-// every other end of a tunnel that is not the service's own is a reset: what was cut off must not
-// pass for whole (RFC 8441, section 5).
+// toldToClose reports whether the client was sent the last close frame of a WebSocket, the
+// service's or ours. Then the tunnel may end in order, however the service's connection ended. In
+// HTTP/2 and HTTP/3 any other end that the service has not sent is a reset, so that a tunnel that
+// was cut off cannot be taken to be whole (RFC 8441, section 5).
 func (f *flow) toldToClose() bool {
 	ws := f.webSocket
 	return ws != nil && (ws.down.closed || ws.down.frames.Closed())

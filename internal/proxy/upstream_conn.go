@@ -12,8 +12,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// upstreamConn is a connection to a target. One of HTTP/1.1 is idle, in its member's pool, or used by
-// one exchange, whose upstreamStream it is: see http1_upstream.go.
+// upstreamConn is a connection to a target. With HTTP/1.1 it is either idle in its member's pool,
+// or the upstreamStream of one exchange: see http1_upstream.go.
 type upstreamConn struct {
 	http1Response
 	conn     reactor.Conn
@@ -23,14 +23,14 @@ type upstreamConn struct {
 	tls      *tlsio.Conn  // nil for plain text
 	flow     *flow        // the exchange that uses it; nil when idle or packed, and with HTTP/2
 	packed   *http2Stream // the client's stream, while its exchange is packed
-	// The rest of a connection that speaks HTTP/2, else nil.
+	// the rest of a connection that speaks HTTP/2, else nil
 	http2     *http2Upstream
 	target    string // the member's address
 	idleSince int64
 	requests  uint32
 	state     upstreamConnState
-	freed     bool // its slot was given back: what it carries has no end of its own
-	upgrades  bool // it must speak HTTP/1.1: its request asks for an upgrade
+	freed     bool // its slot was given back, because what it carries has no end of its own
+	upgrades  bool // it must speak HTTP/1.1, because its request asks for an upgrade
 	deferred  bool // Run is to be called: it stays on its loop until then
 }
 
@@ -44,7 +44,7 @@ const (
 	upstreamClosed
 )
 
-// stats are this loop's counters of the upstream.
+// stats returns this loop's counters for the upstream.
 func (s *upstreamConn) stats() *telemetry.UpstreamStats { return s.w.shard.Upstream(s.upstream.Stat) }
 
 // Connected implements reactor.Handler.
@@ -60,8 +60,8 @@ func (s *upstreamConn) Connected(err error) {
 	s.opened()
 }
 
-// beginHandshake is clientConn.startHandshake's mirror image; a client speaks first, so that it
-// waits for nothing.
+// beginHandshake begins the TLS handshake as a client, on a goroutine of its own. A TLS client
+// speaks first, so, unlike clientConn.startHandshake, it need not wait for bytes.
 func (s *upstreamConn) beginHandshake() {
 	configs := s.upstream.TLS
 	if s.upgrades {
@@ -103,7 +103,7 @@ func (s *upstreamConn) handshaken(err error) {
 	}
 }
 
-// connectFailed ends the requests that are to use the connection.
+// connectFailed fails the requests that were to use the connection.
 func (s *upstreamConn) connectFailed() {
 	s.stats().ConnectFailures++
 	failed := func(f *flow) { f.upstreamFailed(upstream.ConnectFailed, exchange.ConnectFailed) }
@@ -152,9 +152,9 @@ func (s *upstreamConn) Readable() {
 	}
 }
 
-// idleReadable is told of an idle connection: its target has closed it, or says something that
-// nobody asked for, which makes it unfit for the next request. Records of TLS itself (tickets, key
-// updates) are neither.
+// idleReadable is called when an idle connection is readable: its target has closed it, or has sent
+// something unasked, which makes it unfit for the next request. The connection is closed then.
+// Records of TLS itself (tickets, key updates) do not count.
 func (s *upstreamConn) idleReadable() {
 	if s.tls != nil {
 		var b [1]byte
@@ -168,7 +168,7 @@ func (s *upstreamConn) idleReadable() {
 	s.shut()
 }
 
-// Drained implements reactor.Handler: the upstream has taken what was waiting for it.
+// Drained implements reactor.Handler: the upstream has taken what was queued for it.
 func (s *upstreamConn) Drained() {
 	switch {
 	case s.http2 != nil:
@@ -198,8 +198,7 @@ func (s *upstreamConn) write(p []byte) error {
 }
 
 // burst is how many reads one connection may do, or how many pieces of an answer it may be sent,
-// until the others are served. A peer that is as fast as the gateway would otherwise have the
-// loop for itself.
+// before others are served. Otherwise a peer that is as fast as the gateway could occupy the loop.
 const burst = 16
 
 // later has Run called at the end of the turn.
@@ -210,7 +209,7 @@ func (s *upstreamConn) later() {
 	}
 }
 
-// Run implements reactor.Runner: it goes on after a burst.
+// Run implements reactor.Runner. It goes on reading after a burst.
 func (s *upstreamConn) Run() {
 	s.deferred = false
 	if s.state == upstreamOpen && (s.flow != nil || s.http2 != nil) {
@@ -218,9 +217,9 @@ func (s *upstreamConn) Run() {
 	}
 }
 
-// release puts the connection into its pool, or closes it where it may not be used again: what was
-// read before the request had gone out whole was not an answer to it, and the answer that is still
-// to come would be taken for the next request's.
+// release puts the connection into its pool, or closes it if it may not be used again. If it has
+// not sent the whole request, or has bytes left to read, the next request could be given an answer
+// that is not its own.
 func (s *upstreamConn) release(reusable bool) {
 	s.flow = nil
 	s.body.DropTrailers() // before another loop gets the connection
@@ -238,31 +237,29 @@ func (s *upstreamConn) release(reusable bool) {
 	s.member.Put(s, s.idleSince)
 }
 
-// unread says that something stands behind the response, which the next request would take for its
-// own: a part of a record too. The socket itself is asked only where the last read filled its
+// unread reports whether something follows the response, which the next request would take for its
+// own, if only a part of a TLS record. It asks the socket itself only if the last read filled its
 // buffer, which hardly ever happens.
 func (s *upstreamConn) unread() bool {
 	return s.conn.MayRead() && !s.conn.Alive() || s.tls != nil && (s.tls.Buffered() || s.tls.Holding())
 }
 
-// Retire implements upstream.Conn: the pool has counted the idle connection off and wants it
-// closed.
+// Retire implements upstream.Conn. It closes the idle connection, which the pool has counted off.
 func (s *upstreamConn) Retire() { s.shut() }
 
-// parked is an idle connection between two loops. It is the same upstreamConn, which no loop
-// touches meanwhile.
+// parked is an idle connection that belongs to no loop. No loop touches its upstreamConn meanwhile.
 type parked struct {
 	s      *upstreamConn
 	socket reactor.Socket
 }
 
-// pending implements upstreamStream. A part of a record that is there already, in a buffer of this
-// loop, counts.
+// pending implements upstreamStream. A part of a TLS record that was read already counts: it is in
+// a buffer of this loop.
 func (s *upstreamConn) pending() bool {
 	return s.conn.MayRead() || s.tls != nil && (s.tls.Buffered() || s.tls.Holding())
 }
 
-// Detach implements upstream.Conn. A connection of HTTP/2 stays on its loop: one is enough for a
+// Detach implements upstream.Conn. An HTTP/2 connection stays on its loop: one is enough for a
 // hundred requests, and another loop opens its own.
 func (s *upstreamConn) Detach() (upstream.Parked, bool) {
 	if s.deferred || s.http2 != nil || s.pending() {
@@ -271,12 +268,12 @@ func (s *upstreamConn) Detach() (upstream.Parked, bool) {
 	return &parked{s, s.conn.Detach()}, true
 }
 
-// Attach implements upstream.Parked. Which member it belongs to now is set when it is used.
+// Attach implements upstream.Parked. The connection's member is set when it is used.
 func (p *parked) Attach(loop int) (upstream.Conn, bool) {
 	s := p.s
 	s.w = s.w.shared.Workers[loop]
 	if s.tls != nil {
-		s.tls.Move(s.w.tls) // first, because closing writes
+		s.tls.Move(s.w.tls) // first, because shut writes through TLS
 	}
 	if s.conn.Attach(s.w.loop, p.socket, s) != nil || !s.conn.Alive() {
 		s.shut()
@@ -288,8 +285,8 @@ func (p *parked) Attach(loop int) (upstream.Conn, bool) {
 // Discard implements upstream.Parked.
 func (p *parked) Discard() { p.socket.Close() }
 
-// close ends a connection that is in use or being made. A handshake's goroutine still using the
-// socket gets to know first.
+// close ends a connection that is in use or being made. If the goroutine of a handshake still uses
+// the socket, close only aborts the handshake, and the connection ends when the goroutine does.
 func (s *upstreamConn) close() {
 	switch s.state {
 	case upstreamClosed, upstreamAborting:

@@ -10,20 +10,20 @@ import (
 	"plimsoll/internal/websocket"
 )
 
-// A tunnel of WebSocket is watched: its messages are counted, and where its frames begin and end is
-// known, so that the gateway can put control frames of its own in between. Those are pings for the
-// client, whose answers it keeps to itself, and the two close frames by which it ends a tunnel.
+// The gateway watches the frames in a tunnel of WebSocket. It counts messages, and knows where
+// frames begin and end, so that it can insert control frames of its own: pings for the client,
+// whose answers it does not pass on, and the two close frames by which it ends a tunnel.
 //
-// Bytes that are not frames are carried as those of any other tunnel, unless they are the client's and
-// the route bounds its messages: then they end it.
+// Bytes that are not frames are passed on as in any other tunnel. But if they come from the client
+// and the route bounds its messages, they end the tunnel.
 //
-// The invariant: what a side is sent is always whole frames, in the order in which the other side
-// sent them, up to a close frame and nothing behind it. A frame of our own goes out where the
-// direction's watcher stands at a boundary. What of a frame may turn out not to go on (its header
-// while messages are bounded, a pong that may answer our ping) is held until that is known: 14 bytes
-// at most.
+// The invariant: each side is sent only whole frames, in the order in which the other side sent
+// them, up to a close frame and nothing behind it. A frame of the gateway is inserted where the
+// watcher of the direction is at a boundary. The part of a frame that may turn out not to be passed
+// on (its header while messages are bounded, a pong that may answer the gateway's ping) is held
+// until that is known: 14 bytes at most.
 
-// WebSocket is what a route says of its tunnels of WebSocket. Times are in nanoseconds.
+// WebSocket holds a route's settings for its tunnels of WebSocket. Times are in nanoseconds.
 type WebSocket struct {
 	PingInterval int64  // silence of the client after which it is sent a ping; 0 for never
 	Lifetime     int64  // of a tunnel, 0 for no bound
@@ -31,8 +31,8 @@ type WebSocket struct {
 	MaxMessage   uint64 // bytes of a client's message, 0 for no bound
 }
 
-// webSocket is what a tunnel of WebSocket has besides its exchange. It is made when the tunnel begins,
-// and belongs to its loop.
+// webSocket is the state of a tunnel of WebSocket. It is made when the tunnel begins, and belongs
+// to the loop of its exchange.
 type webSocket struct {
 	f          *flow
 	next, prev *webSocket // in the worker's list
@@ -41,7 +41,7 @@ type webSocket struct {
 	ping       [pingBytes]byte           // the payload of our pings
 
 	began  int64
-	moved  int64 // when a byte last went on, either way
+	moved  int64 // when a byte was last passed on, in either direction
 	heard  int64 // when a byte last came from the client
 	pinged int64 // when the last ping went out; 0 for none
 	look   int64 // when the client's silence is looked at next; 0 for never
@@ -59,19 +59,20 @@ type webSocket struct {
 	plain    bool // the bytes are not frames
 }
 
-// direction is one of a tunnel's two.
+// direction is the state of one of a tunnel's two directions.
 type direction struct {
 	frames  websocket.Watcher
-	want    bool // a close frame of ours goes out at the next boundary
-	closed  bool // it did: nothing follows it
-	counted uint64
+	want    bool   // a close frame of ours is to be sent at the next boundary
+	closed  bool   // it was sent: nothing follows it
+	counted uint64 // how many of the messages were added to the route's counts
 }
 
-// pingBytes is the length of our pings' payload. It must not be more than a watcher keeps, nor make
-// their answers longer than held.
+// pingBytes is the length of the payload of our pings. It must not be more than a watcher keeps,
+// and the answers must fit into held.
 const pingBytes = websocket.Beginning
 
-// errTunnelOver says that both sides have sent their close frames: a tunnel that is closing ends.
+// errTunnelOver ends a tunnel that is closing, once both sides have sent their close frames, or the
+// bytes of one are not frames.
 var errTunnelOver = errors.New("proxy: both sides of the WebSocket have closed")
 
 var (
@@ -79,7 +80,7 @@ var (
 	extensionsName    = []byte("Sec-WebSocket-Extensions")
 )
 
-// isWebSocket says whether a value of Upgrade asks for, or agrees to, WebSocket alone or among others.
+// isWebSocket reports whether the value of an Upgrade field names WebSocket, alone or among others.
 func isWebSocket(upgrade []byte) bool {
 	protocol, rest := http1.NextProtocol(upgrade)
 	for ; protocol != nil; protocol, rest = http1.NextProtocol(rest) {
@@ -90,7 +91,7 @@ func isWebSocket(upgrade []byte) bool {
 	return false
 }
 
-// startWebSocket makes a tunnel that begins one of WebSocket, where that is what was agreed on.
+// startWebSocket makes a tunnel that begins one of WebSocket, if the two sides have agreed on that.
 func (f *flow) startWebSocket() {
 	if !head.EqualFold(f.res.Upgrade, protocolWebSocket) {
 		return
@@ -116,12 +117,12 @@ func (f *flow) startWebSocket() {
 	}
 }
 
-// stats are this loop's counters of the route's WebSockets.
+// stats returns this loop's counters for the route's WebSockets.
 func (ws *webSocket) stats() *telemetry.WebSocketStats {
 	return &ws.f.w.shard.Route(ws.f.route.Stat).WebSocket
 }
 
-// passUp sends on what came from the client.
+// passUp passes on what came from the client.
 func (ws *webSocket) passUp(data []byte) error {
 	ws.heard = ws.f.w.loop.Now()
 	switch d := &ws.up; {
@@ -143,12 +144,12 @@ func (ws *webSocket) passUp(data []byte) error {
 	return ws.over()
 }
 
-// framesUp looks at the frames in what came from the client, and sends on what stands in front of
-// what it deals with itself. What goes on of the rest begins at from.
+// framesUp looks at the frames in what came from the client. It sends on what comes before a frame
+// that it deals with itself. The caller must send on data[from:].
 func (ws *webSocket) framesUp(data []byte) (from int, err error) {
 	d := &ws.up
 	most := ws.f.route.WebSocket.MaxMessage
-	start := 0               // of the frame, in data
+	start := 0               // where the present frame begins in data
 	whole := ws.heldLen != 0 // nothing of the frame has been sent on
 	for at := 0; at < len(data); {
 		if d.frames.AtBoundary() {
@@ -186,7 +187,7 @@ func (ws *webSocket) framesUp(data []byte) (from int, err error) {
 	return ws.hold(data, from, start, whole)
 }
 
-// hold keeps a frame's beginning that may not go on, and sends on what stands in front of it.
+// hold keeps the beginning of a frame that may not be passed on, and sends on what comes before it.
 func (ws *webSocket) hold(data []byte, from, start int, whole bool) (int, error) {
 	d := &ws.up
 	mayBeRefused := d.frames.InHeader() && (ws.f.route.WebSocket.MaxMessage > 0 || ws.pinged > 0)
@@ -200,14 +201,15 @@ func (ws *webSocket) hold(data []byte, from, start int, whole bool) (int, error)
 	return from, ws.sendHeld()
 }
 
-// isOurs says that the client's frame, as far as it is there, is the answer to our ping.
+// isOurs reports whether the client's frame, as far as it has come, is the answer to our ping.
 func (ws *webSocket) isOurs() bool {
 	return ws.pinged > 0 && !ws.up.frames.InHeader() && ws.up.frames.Matches(websocket.Pong, ws.ping[:])
 }
 
-// refuse closes the tunnel because of a frame of the client's, of which nothing goes on. It sends what
-// stands in front of it. The client is left to the upstream, which may have answers to what came
-// before, and answers the close frame with its own: lastWord says what happens where it does not.
+// refuse closes the tunnel because of a frame of the client, of which nothing is passed on. It
+// sends on what came before the frame, and then a close frame. The upstream may have answers to
+// what came before, and answers the close frame with its own, which closes the tunnel for the
+// client: for what happens if it does not, see lastWord.
 func (ws *webSocket) refuse(before []byte, all int, code uint16, by telemetry.Closer) (int, error) {
 	ws.heldLen = 0
 	if err := ws.sendUp(before); err != nil {
@@ -235,7 +237,7 @@ func (ws *webSocket) sendUp(data []byte) error {
 	return ws.f.up.on().write(data)
 }
 
-// passDown sends on what came from the upstream: buf[from:to], with room in front that may be
+// passDown passes on buf[from:to], which came from the upstream. The room in front of it may be
 // overwritten.
 func (ws *webSocket) passDown(buf []byte, from, to int) error {
 	d := &ws.down
@@ -274,14 +276,14 @@ func (ws *webSocket) passDown(buf []byte, from, to int) error {
 	return ws.over()
 }
 
-// skip follows frames that do not go on, for the close frame among them.
+// skip follows frames that are not passed on, to find the close frame among them.
 func (d *direction) skip(data []byte) {
 	for len(data) > 0 {
 		data = data[d.frames.Next(data):]
 	}
 }
 
-// note counts what has gone by.
+// note counts the messages of a direction, and notes which side closed first.
 func (ws *webSocket) note(d *direction, by telemetry.Closer) {
 	if n := d.frames.Messages - d.counted; n > 0 {
 		d.counted += n
@@ -303,15 +305,16 @@ func (ws *webSocket) unframe() error {
 	}
 	ws.plain = true
 	ws.stats().Unframed++
-	if ws.closing { // in one direction at least nobody can be told
+	if ws.closing { // no close frame can be sent in this direction
 		return errTunnelOver
 	}
-	if ws.bounds() { // what is held goes on once it is known to be within the bound
+	if ws.bounds() { // what is held is sent once it is known to be within the bound
 		return nil
 	}
 	return ws.sendHeld()
 }
 
-// bounds says that the client's messages are bounded. Then its frames are followed whatever the
-// upstream sends, and bytes of its own that are not frames end the tunnel.
+// bounds reports whether the client's messages are bounded. Then the client's frames are followed
+// even if the upstream does not send frames, and bytes of the client that are not frames end the
+// tunnel.
 func (ws *webSocket) bounds() bool { return ws.f.route.WebSocket.MaxMessage > 0 }

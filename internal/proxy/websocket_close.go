@@ -7,12 +7,13 @@ import (
 	"plimsoll/internal/websocket"
 )
 
-// The gateway closes a tunnel of WebSocket by a close frame for each side, at the next boundary of
-// frames in its direction. What the other side sends from then on is not passed on, and only looked
-// at for its own close frame. When both have come, or the grace time is over, the tunnel ends. Where
-// it is the client's frames that are at fault (refuse), the client's close frame waits for the end.
+// The gateway closes a tunnel of WebSocket by sending each side a close frame, at the next boundary
+// of frames in that direction. What the other side sends from then on is not passed on, and only
+// searched for its own close frame. When both sides' close frames have come, or the grace time is
+// over, the tunnel ends. If the client's frames are at fault (refuse), the client is sent its close
+// frame only at the end.
 
-// closeReasons stand in close frames, for who looks into them.
+// closeReasons are the texts in close frames, for people who look at them.
 var closeReasons = [...]string{
 	telemetry.ByDrain: "the gateway stops", telemetry.ByRemoval: "no longer served here",
 	telemetry.ByIdle: "idle for too long", telemetry.ByLifetime: "open for long enough",
@@ -20,7 +21,7 @@ var closeReasons = [...]string{
 	telemetry.ByMalformed: "not a WebSocket frame",
 }
 
-// close begins to close the tunnel. An error means that it is over now.
+// close begins to close the tunnel, unless it is closing already. An error means that it is over.
 func (ws *webSocket) close(code uint16, by telemetry.Closer) error {
 	if ws.closing {
 		return nil
@@ -41,7 +42,7 @@ func (ws *webSocket) close(code uint16, by telemetry.Closer) error {
 func (ws *webSocket) begin(code uint16, by telemetry.Closer) {
 	ws.closing, ws.wantPing = true, false
 	ws.sends, ws.why = code, by
-	// Nothing follows the end of a direction, no close frame either.
+	// Nothing may follow the end of a direction, so no close frame either.
 	ws.up.want = !ws.up.frames.Closed() && !ws.f.is(bodyWhole)
 	ws.down.want = !ws.down.frames.Closed() && !ws.f.is(downEnded)
 	if ws.closer == telemetry.ByNobody {
@@ -51,7 +52,7 @@ func (ws *webSocket) begin(code uint16, by telemetry.Closer) {
 	ws.arm()
 }
 
-// closeUp sends the upstream its close frame. What is held of the client's frame goes no further.
+// closeUp sends the upstream its close frame. It drops the held part of the client's frame.
 func (ws *webSocket) closeUp() error {
 	d := &ws.up
 	d.want, d.closed, ws.heldLen = false, true, 0
@@ -61,7 +62,7 @@ func (ws *webSocket) closeUp() error {
 		websocket.AppendClose(ws.f.w.out[:0], ws.sends, closeReasons[ws.why], &key))
 }
 
-// lastWord sends a client that has no close frame yet its one, when the tunnel ends for it.
+// lastWord sends the client a close frame when the tunnel ends, if it was not sent one before.
 func (ws *webSocket) lastWord() error {
 	d := &ws.down
 	if !ws.closing || d.closed || !d.frames.AtBoundary() || ws.f.is(downEnded) {
@@ -71,7 +72,8 @@ func (ws *webSocket) lastWord() error {
 	return ws.insertDown()
 }
 
-// insertDown puts in what is to go to the client, whose stream stands at a boundary.
+// insertDown sends the client a close frame or a ping. The direction must be at a boundary of
+// frames.
 func (ws *webSocket) insertDown() error {
 	d, f := &ws.down, ws.f
 	out := f.w.out[:0]
@@ -90,7 +92,7 @@ func (ws *webSocket) insertDown() error {
 	return ws.over()
 }
 
-// over is errTunnelOver once a tunnel that is closing has nothing to wait for.
+// over returns errTunnelOver once a tunnel that is closing has nothing more to wait for.
 func (ws *webSocket) over() error {
 	if up := &ws.up.frames; ws.closing && (up.Closed() || up.Broken()) && ws.down.frames.Closed() {
 		return errTunnelOver
@@ -98,7 +100,7 @@ func (ws *webSocket) over() error {
 	return nil
 }
 
-// arm sets the timer to what is due first.
+// arm sets the timer to the first time at which something is due.
 func (ws *webSocket) arm() {
 	f := ws.f
 	w, now := f.w, f.w.loop.Now()
@@ -134,7 +136,7 @@ func (ws *webSocket) expire(now int64) {
 		over = ws.plain || ws.close(websocket.GoingAway, telemetry.ByLifetime) != nil
 		ws.endedBy(telemetry.ByLifetime)
 	case now >= ws.moved+f.route.TunnelTimeout:
-		if f.stream.congested() { // a client that does not read is not silence
+		if f.stream.congested() { // the client does not read, so the tunnel may not be idle
 			ws.moved = now - f.route.TunnelTimeout + min(f.route.TunnelTimeout, f.route.StreamTimeout)
 			break
 		}
@@ -150,16 +152,16 @@ func (ws *webSocket) expire(now int64) {
 	ws.arm()
 }
 
-// endedBy notes who ended a tunnel that cannot be closed by frames.
+// endedBy notes why a tunnel that cannot be closed by frames has ended.
 func (ws *webSocket) endedBy(by telemetry.Closer) {
 	if ws.closer == telemetry.ByNobody {
 		ws.closer, ws.code = by, websocket.Abnormal
 	}
 }
 
-// lookAtSilence sends a ping to a client that has been silent, and closes the tunnel of one that has
-// been since the last ping. While either side does not take what it is sent, nothing is known: the
-// client's bytes are not read, or ours do not reach it.
+// lookAtSilence sends a ping to a client that has been silent for PingInterval, and closes the
+// tunnel if it has been silent for as long since the last ping. It does nothing while either side
+// does not take what it is sent: then the client's bytes are not read, or ours do not reach it.
 func (ws *webSocket) lookAtSilence(now int64) error {
 	f := ws.f
 	every := f.route.WebSocket.PingInterval
@@ -183,14 +185,14 @@ func (ws *webSocket) lookAtSilence(now int64) error {
 	return ws.insertDown()
 }
 
-// Tunnels are told to close a few at a time: leaveAtOnce in each leaveStep, in nanoseconds, so that
-// the loop serves others in between.
+// Tunnels are closed a few at a time, leaveAtOnce in every leaveStep nanoseconds, so that the loop
+// serves others in between.
 const (
 	leaveAtOnce = 64
 	leaveStep   = int64(5e6)
 )
 
-// leaveTunnels has the tunnels of WebSocket close for which that is so.
+// leaveTunnels closes the tunnels of WebSocket whose flow satisfies which. by says why.
 func (w *Worker) leaveTunnels(by telemetry.Closer, which func(*flow) bool) {
 	n := int64(0)
 	for ws := w.webSockets.next; ws != &w.webSockets; ws = ws.next {
@@ -208,7 +210,7 @@ func (a *Acceptor) Leave() {
 	a.Worker.leaveTunnels(telemetry.ByRemoval, func(f *flow) bool { return f.origin.acceptor == a })
 }
 
-// has says whether a snapshot has a route of that name.
+// has reports whether the snapshot has a route with this name.
 func (v *view) has(name string) bool {
 	if v.names == nil {
 		v.names = make(map[string]bool, len(v.Routes))
@@ -219,13 +221,13 @@ func (v *view) has(name string) bool {
 	return v.names[name]
 }
 
-// forget takes the tunnel off its loop, and counts its end.
+// forget removes the tunnel from the worker's list, and counts its end.
 func (ws *webSocket) forget() {
 	ws.next.prev, ws.prev.next = ws.prev, ws.next
 	ws.stats().Closed[ws.closer]++
 }
 
-// describe gives the access log what it says of a tunnel.
+// describe returns what the access log says about a tunnel.
 func (ws *webSocket) describe() (in, out uint64, code uint16, by string) {
 	if code = ws.code; ws.closer == telemetry.ByNobody {
 		code = websocket.Abnormal

@@ -9,7 +9,7 @@
 //	client_conn.go    a client's connection, of any protocol version: accepted, lingering, closed
 //	handshake.go      a client of TLS: its handshake
 //	quota.go          how many connections a listener takes, in all and from each address
-//	lines.go          who waits to be read while the loop has more to do than it can
+//	lines.go          the connections that wait to be read while the loop has more to do than it can
 //	stream.go         what an exchange talks to on its client's side
 //	http1_client.go   HTTP/1.1: bytes arrive; a head is complete; the next request
 //	http1_stream.go   HTTP/1.1: the request's body is read, the response framed
@@ -18,7 +18,7 @@
 //	http2_trailers.go HTTP/2: the trailers of a stream, and their memory
 //	http2_stream.go   HTTP/2: a stream's life, and the request's body
 //	http2_send.go     HTTP/2: responses, as far as the client's windows let them
-//	http3_conn.go     HTTP/3: a connection of quic-go's, and what it says of itself
+//	http3_conn.go     HTTP/3: a connection of quic-go, and what it announces
 //	http3_read.go     HTTP/3: the goroutine that reads a request
 //	http3_stream.go   HTTP/3: a stream's life on its loop, and the request's body
 //	http3_send.go     HTTP/3: responses, and the goroutine that writes one
@@ -28,7 +28,7 @@
 //	flow.go           the exchange begins: canonical path, route, policies
 //	claims.go         the class and the deadline that a trusted peer may state
 //	dispatch.go       a target is picked, a connection found or made, the request sent; retries
-//	expect.go         who tells the client to send its body
+//	expect.go         whether the gateway or the upstream tells the client to send its body
 //	fields.go         which fields neither side gets, in trailers and interim responses too
 //	hold.go           the request's body is received, as far as it is held
 //	request.go        the request's body is streamed upstream
@@ -40,11 +40,11 @@
 //	response.go       the response's head and body are streamed to the client
 //	answer.go         answers that the gateway gives itself
 //	finish.go         the exchange is over: counted, logged, and the client's next request begins
-//	objective.go      whether it met the objective of its SLA class
-//	pace.go           how slow a client may be with what it is given
+//	objective.go      whether an exchange met the objective of its SLA class
+//	pace.go           how slowly a client may read its responses
 //	tunnel.go         after a 101: bytes both ways
 //	websocket*.go     likewise, where the bytes are frames of WebSocket
-//	mirror.go         copies of requests, whose answers nobody waits for
+//	mirror.go         copies of requests, whose responses are discarded
 //	fetch.go          requests of the gateway's own, for a policy
 //	encode.go         responses whose content is encoded on its way
 //	grpc.go           what is different for gRPC calls
@@ -92,64 +92,64 @@ type Worker struct {
 	shard  *telemetry.Shard
 	log    *accesslog.Ring // nil for no access log
 	record accesslog.Record
-	// What is counted of a call; used as record is.
+	// The counts of a call; used as record is.
 	callStats telemetry.CallStats
 	tls       *tlsio.Loop
 	logger    *slog.Logger
 
-	// Where heads and small bodies are put together; used between two calls of a handler, never
-	// across.
+	// out is where heads and small bodies are put together. It is valid only within one call of a
+	// handler.
 	out []byte
-	// content is where answers say what they send of what is stored.
+	// content lists the parts of stored content that an answer sends.
 	content [maxContent][]byte
-	// The targets that pickAnother does not pick again. It is here because a balancer may keep what it
-	// is shown, as far as the compiler knows.
+	// avoid holds the targets that pickAnother does not pick again. It is a field because, for all
+	// the compiler knows, a balancer may keep its argument: a local variable would be allocated.
 	avoid [2 * maxTries]*upstream.Member
 
-	textUp, textDown []byte // where bodies of gRPC-Web are decoded and encoded; likewise
+	textUp, textDown []byte // where bodies of gRPC-Web are decoded and encoded; used as out is
 	encoded          []byte // where content is encoded; likewise
 
 	fields []byte   // where field blocks of HTTP/2 are decoded; used as out is
 	digits [20]byte // for numbers, likewise
 
-	freeStreams   *http2Stream  // that can be used again
+	freeStreams   *http2Stream  // the list of those that can be used again
 	freeRequests  *http2Request // likewise
-	spareRequests int
-	spareStreams  int // how many of them
+	spareRequests int           // the length of freeRequests
+	spareStreams  int           // the length of freeStreams
 	freeTrailers  *trailerSection
 	spareTrailers int
 	trailerPool   http1.TrailerPool
 	streamCounts  streamCounts
 
-	calls      *call         // of gRPC, that can be used again
-	spareCalls int           // how many of them
-	http3      http3Conn     // the list's head: all connections of HTTP/3 of this loop
+	calls      *call         // the list of gRPC calls that can be used again
+	spareCalls int           // its length
+	http3      http3Conn     // the head of the list of all HTTP/3 connections of this loop
 	encoder3   http3.Encoder // for their field sections
 	tail3      []byte        // where trailers are put together
 	quick      []byte        // where what goes to quic-go at once is put together
 	packer     packer
 
-	flows      *flow       // exchanges that can be used again
-	spare      int         // how many of them
-	leastSpare int         // how many there were at least since the last sweep
-	clients    clientConn  // the list's head: all client connections of this loop
+	flows      *flow       // the list of flows that can be used again
+	spare      int         // its length
+	leastSpare int         // its least length since the last sweep
+	clients    clientConn  // the head of the list of all client connections of this loop
 	looked     *clientConn // of them, the last that lookAtHTTP2 has looked at
-	webSockets webSocket   // likewise: all tunnels of WebSocket
-	old        []*view     // replaced, with exchanges still on them
+	webSockets webSocket   // the head of the list of all tunnels of WebSocket
+	old        []*view     // replaced views that still have exchanges
 	retiring   []retiring
 	sweep      reactor.Timer
 	draining   bool
-	closed     bool    // Close has come: who is accepted now is closed at once
-	handshakes int     // goroutines that have a socket of this loop's
-	mirrors    int     // copies under way, those too that wait for the rest of their request
-	copies     []*flow // those that have been sent; each knows its index
+	closed     bool    // Close was called: a connection accepted now is closed at once
+	handshakes int     // goroutines that have a socket of this loop
+	mirrors    int     // copies under way, including those that wait for the rest of their request
+	copies     []*flow // copies that have been sent; each knows its index
 	fetches    []*fetchStream
 	limiter    admission.Limiter
 	order      admission.Order // only with invariant.Sequential
 	lines      lines
 	holds      int // exchanges that a policy holds; only with invariant.On
 	heldBytes  int // bytes of buffers that hold requests' bodies
-	mostHeld   int // how many these may be: see maxHeld
+	mostHeld   int // the bound on heldBytes: see maxHeld
 	beginnings beginnings
 	waiting    waiting
 
@@ -163,18 +163,18 @@ type Worker struct {
 
 // Shared is what the workers of a process share.
 type Shared struct {
-	// MaxClients is the most client connections over all loops: the descriptors that remain for
-	// clients when those that serving them needs are kept back.
+	// MaxClients bounds the client connections over all loops: it is the number of descriptors less
+	// those that are needed to serve the clients.
 	MaxClients atomic.Int64
-	Clients    atomic.Int64
+	Clients    atomic.Int64 // client connections over all loops
 	HTTP3      atomic.Int64 // goroutines that serve a connection of HTTP/3
-	// HTTP3Held is how many bytes streams of HTTP/3 hold, of requests and responses, and HTTP3Most
-	// how many they may: see http3Scarce. 0 is for as many as otherwise.
+	// HTTP3Held is how many bytes of requests and responses the streams of HTTP/3 hold, and
+	// HTTP3Most how many they may hold, 0 for loopHeldMost for each loop: see http3Scarce.
 	HTTP3Held, HTTP3Most atomic.Int64
 	Workers              []*Worker // by loop; set before any loop runs
 	Seed                 uint64    // of hashes that clients must not foresee; set before any loop runs
-	// HeldBodies is how many bytes of requests' bodies a loop holds, 0 for maxHeld; set before any
-	// loop runs. A simulation reaches it by less.
+	// HeldBodies is how many bytes of requests' bodies a loop may hold, 0 for maxHeld; set before
+	// any loop runs. A simulation sets a lower bound, so as to reach it.
 	HeldBodies int
 }
 
@@ -182,27 +182,27 @@ type Shared struct {
 type view struct {
 	*Snapshot
 	locals []*upstream.Local
-	flows  int // that use it
+	flows  int // how many flows use it
 
 	tlsTrouble []complaint // by upstream
 
-	names map[string]bool // of its routes, once has was asked
+	names map[string]bool // the names of its routes; made by the first call of has
 }
 
-// gone says that this loop has no exchange left on the snapshot.
+// gone tells the snapshot's owner that this loop has no exchange left on it.
 func (v *view) gone() {
 	if v.Gone != nil {
 		v.Gone()
 	}
 }
 
-// MaxHead is the most bytes that a head may have: it must fit a loop's largest buffer, with some
+// MaxHead is how many bytes a head may have: it must fit into a loop's largest buffer, with some
 // room to read on.
 const MaxHead = 63 << 10
 
-// scratchRoom is what is left free in front of a response that is read into the loop's scratch
-// memory, so that a longer head than the upstream's can be put in front of its body and both sent
-// in one call, without copying the body.
+// scratchRoom is how many bytes are left free in front of a response that is read into the loop's
+// scratch memory. So a head longer than the upstream's can be put in front of the body, and both
+// sent in one call, without copying the body.
 const scratchRoom = 4 << 10
 
 // NewWorker makes the worker of a loop that does not run yet.
@@ -238,8 +238,8 @@ func (w *Worker) Install(s *Snapshot) {
 	w.retireViews()
 }
 
-// Retire gives this loop's part of an upstream up once no exchange can need it any more, and then
-// calls done. It is called after the snapshot that no longer has the upstream was installed.
+// Retire gives up this loop's part of an upstream once no exchange can need it any more, and then
+// calls done. Call it after installing the snapshot that no longer has the upstream.
 func (w *Worker) Retire(u *upstream.Upstream, done func()) {
 	w.retiring = append(w.retiring, retiring{u.Local(w.loop.ID), done})
 	w.retireViews()
@@ -250,9 +250,9 @@ type retiring struct {
 	done  func()
 }
 
-// retireViews forgets the snapshots that no exchange is on any more, then the upstreams that none
-// of the rest has. Giving an upstream up may end exchanges, which brings the loop here again: so
-// each is taken off the list before it is closed.
+// retireViews forgets the snapshots that no exchange uses any more, and then gives up the upstreams
+// that no other snapshot has. Giving up an upstream may end exchanges, and so call retireViews
+// again: so each upstream is removed from the list before it is closed.
 func (w *Worker) retireViews() {
 	w.old = slices.DeleteFunc(w.old, func(v *view) bool {
 		if v.flows == 0 {
@@ -273,7 +273,8 @@ func (w *Worker) retireViews() {
 	}
 }
 
-// Expire implements reactor.Expirer: about once a second the pools are looked after.
+// Expire implements reactor.Expirer. About once a second it sweeps the pools and drops what is
+// spare.
 func (w *Worker) Expire(_ *reactor.Timer, now int64) {
 	if w.view != nil {
 		for _, local := range w.view.locals {
@@ -294,7 +295,7 @@ func (w *Worker) Expire(_ *reactor.Timer, now int64) {
 	w.loop.SetTimer(&w.sweep, w, now+int64(time.Second))
 }
 
-// SetAccessLog makes log take the lines from now on; nil for none.
+// SetAccessLog sets the access log to which lines are written from now on, nil for none.
 func (w *Worker) SetAccessLog(log *accesslog.Ring) { w.log = log }
 
 // Shard is where this loop counts.
@@ -303,8 +304,8 @@ func (w *Worker) Shard() *telemetry.Shard { return w.shard }
 // Loop is the loop that the worker lives on.
 func (w *Worker) Loop() *reactor.Loop { return w.loop }
 
-// Drain lets exchanges under way finish, each the last of its connection, closes tunnels of
-// WebSocket, and gives connections that wait for a request drainGrace for one more.
+// Drain lets exchanges under way finish, each as the last one of its connection. It closes the
+// tunnels of WebSocket. Connections that wait for a request may send one more within drainGrace.
 func (w *Worker) Drain() {
 	w.draining = true
 	w.leaveTunnels(telemetry.ByDrain, func(*flow) bool { return true })
@@ -320,10 +321,10 @@ func (w *Worker) Drain() {
 	w.eachHTTP3(func(h *http3Conn) { h.leave(warned) })
 }
 
-// Cut ends every client connection that is still there and says how many exchanges and tunnels were
-// under way, those whose response waits for its client among them. It goes through a copy of the
-// list: an upstream connection that one exchange gives up goes to another that waits, whose dial
-// may fail at once and end another client's connection.
+// Cut ends every client connection that is left, and returns how many exchanges and tunnels were
+// under way, including exchanges whose response waits for the client. It goes through a copy of the
+// list: when an exchange gives up its upstream connection, another one that waits may dial, fail at
+// once, and end its own client's connection.
 func (w *Worker) Cut() (cut int) {
 	var all []*clientConn
 	for c := w.clients.next; c != &w.clients; c = c.next {
@@ -348,10 +349,10 @@ func (w *Worker) Cut() (cut int) {
 	return cut
 }
 
-// Close gives the loop's upstream connections back, before the loop stops: those of mirrors, for
-// whose end nobody waits, and those that are idle. It cuts once more, because a listener that closes
-// may still have accepted after the cut before, and because handshakes must end before the loop
-// does: who was accepted since may have begun one, and nobody is to begin one from now on.
+// Close gives back the loop's upstream connections before the loop stops: those of mirrors' copies,
+// whose end is not waited for, and the idle ones. It calls Cut again, because a listener that
+// closes may still have accepted connections after the Cut before. They may have begun handshakes,
+// which must end before the loop does; none can begin from now on.
 func (w *Worker) Close() {
 	w.closed = true
 	if w.view == nil {
@@ -362,7 +363,7 @@ func (w *Worker) Close() {
 		w.copies[len(w.copies)-1].endMirror()
 	}
 	for _, st := range slices.Clone(w.fetches) {
-		if st.index >= 0 { // else it has ended with another
+		if st.index >= 0 { // else it has ended along with another one
 			st.flow.abort(exchange.Draining)
 		}
 	}
@@ -380,8 +381,9 @@ func (w *Worker) Close() {
 	w.loop.ReleaseTimer(&w.sweep)
 }
 
-// Stop ends the loop after Close. An exchange whose last bytes waited for the batch when Close came
-// has ended since, and its client's connection waits for another request.
+// Stop ends the loop after Close. It calls Cut again: an exchange whose last bytes waited for the
+// batch when Close was called has ended since, and its client's connection waits for another
+// request.
 func (w *Worker) Stop() {
 	w.Cut()
 	if invariant.On && w.waiting != (waiting{w: w, due: w.waiting.due}) {
@@ -393,8 +395,8 @@ func (w *Worker) Stop() {
 	w.loop.Stop()
 }
 
-// Handshakes is how many goroutines still do TLS handshakes on sockets of this loop. They are over
-// soon after Close, and the loop must not stop before: their sockets would stay open.
+// Handshakes returns how many goroutines still do TLS handshakes on sockets of this loop. They end
+// soon after Close, and the loop must not stop before, or their sockets would stay open.
 func (w *Worker) Handshakes() int { return w.handshakes }
 
 // Resume implements exchange.Engine.
@@ -407,12 +409,10 @@ func (w *Worker) Resume(x *exchange.Exchange, life uint64,
 	})
 }
 
-// Now and LoopID implement exchange.Engine.
-
-// Now is the time of the loop's turn.
+// Now implements exchange.Engine: it returns the time of the loop's turn, in nanoseconds.
 func (w *Worker) Now() int64 { return w.loop.Now() }
 
-// LoopID is the index of the worker's loop.
+// LoopID implements exchange.Engine: it returns the index of the worker's loop.
 func (w *Worker) LoopID() int { return w.loop.ID }
 
 // Backlog implements exchange.Engine.
@@ -423,7 +423,7 @@ func (w *Worker) Backlog() int64 {
 	return w.limiter.Backlog()
 }
 
-// httpDate is the value of a Date field for now.
+// httpDate returns the value of a Date field for now.
 func (w *Worker) httpDate() []byte {
 	if now := w.loop.Now(); now-w.dateOf >= int64(time.Second) || w.dateOf == 0 {
 		w.dateOf = now

@@ -14,15 +14,16 @@ type Address struct {
 	TCP netip.AddrPort
 	// Path of the unix socket, or empty.
 	Path string
-	// Host is what the config called the target: a name or an IP address without its port, for TLS
-	// and for Host headers. It is "localhost" for a unix socket.
+	// Host is the name or the IP address of the target in the config, without its port, for TLS and
+	// for Host headers. It is "localhost" for a unix socket.
 	Host string
 }
 
-// Unix says whether this is a unix socket.
+// Unix reports whether this is a unix socket.
 func (a Address) Unix() bool { return a.Path != "" }
 
-// String is the address in the config's form, with the IP address that a name was resolved to.
+// String returns the address in the form of the config, with the IP address that a name was
+// resolved to.
 func (a Address) String() string {
 	if a.Unix() {
 		return "unix:" + a.Path
@@ -30,7 +31,8 @@ func (a Address) String() string {
 	return a.TCP.String()
 }
 
-// Authority is the config's own "host:port", for a Host header.
+// Authority returns "host:port" as in the config, for a Host header, or "localhost" for a unix
+// socket.
 func (a Address) Authority() string {
 	if a.Unix() {
 		return a.Host

@@ -2,10 +2,10 @@ package upstream
 
 // balancer chooses among a loop's usable members. It belongs to its loop.
 type balancer interface {
-	// rebuild takes the loop's members, their usability and their shares again.
+	// rebuild reads the loop's usable members and their shares again.
 	rebuild()
-	// pick chooses a member that is not in tried, or nil when all are. There is at least one usable
-	// member.
+	// pick returns a usable member that is not in tried, or nil if all are. At least one member
+	// must be usable. For key see Local.Pick.
 	pick(now int64, key uint64, tried []*Member) *Member
 }
 
@@ -23,7 +23,7 @@ func newBalancer(p Policy, l *Local) balancer {
 	return &p2c{draw: draw{l: l}}
 }
 
-// among says whether m is one of a few members.
+// among reports whether m is in tried, which is short.
 func among(m *Member, tried []*Member) bool {
 	for _, t := range tried {
 		if t == m {
@@ -33,8 +33,8 @@ func among(m *Member, tried []*Member) bool {
 	return false
 }
 
-// draw picks members at random by weight in constant time: Walker's alias table. One random word
-// gives both the column (its upper half) and the coin (its lower half).
+// draw picks members at random by weight in constant time, with Walker's alias table. One random
+// word gives both the column (its upper half) and the coin (its lower half).
 type draw struct {
 	l       *Local
 	coin    []uint64 // the column's own part, out of 2³²
@@ -73,7 +73,7 @@ func (d *draw) rebuild() {
 			small++
 		}
 	}
-	// What is left is full but for rounding.
+	// The columns that are left are full, except for rounding.
 	for _, rest := range [][]int32{d.work[:small], d.work[large:]} {
 		for _, i := range rest {
 			d.coin[i], d.alias[i] = 1<<32, i
@@ -81,7 +81,7 @@ func (d *draw) rebuild() {
 	}
 }
 
-// index draws one of the usable members.
+// index draws one of the usable members and returns its index.
 func (d *draw) index() int {
 	r := d.l.rng.next()
 	i := int((r >> 32) * uint64(len(d.coin)) >> 32)

@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	// pointsPerTarget is how many places a target of average weight has on the ring: shares are
+	// pointsPerTarget is how many points a target of average weight has on the ring. Shares are
 	// then even to about 8 %.
 	pointsPerTarget = 160
 	// maxPoints bounds the ring of an upstream with very many targets.
@@ -20,9 +20,9 @@ type point struct {
 	target uint32 // index in the set
 }
 
-// ring is a ketama-like circle, made once for a set of targets and shared by the loops, because
-// nothing in it depends on health: a target that is down is walked past, so its keys spread over
-// the others and come back with it, and nobody else's move.
+// ring is a ketama-like circle. It is made once for a set of targets and shared by the loops,
+// because nothing in it depends on health. A search skips a target that is down, so its keys spread
+// over the others and come back when it does, and the keys of the others do not move.
 type ring []point
 
 func newRing(targets []*Target) ring {
@@ -43,8 +43,8 @@ func newRing(targets []*Target) ring {
 			continue
 		}
 		seed := HashKey([]byte(t.addr.String()))
-		// Relative to the mean weight, so that a target which comes or goes does not change how
-		// many points others have.
+		// The number is relative to the mean weight. So, where weights are equal, a target that
+		// comes or goes does not change how many points the others have.
 		n := max(1, int(each*float64(t.weight)*float64(in)/float64(total)+0.5))
 		for k := range n {
 			r = append(r, point{at: mix(seed + uint64(k)*0x9e3779b97f4a7c15), target: uint32(i)})
@@ -62,7 +62,7 @@ func newRing(targets []*Target) ring {
 	return r
 }
 
-// consistentHash gives the same key to the same target, from every loop and every gateway with the
+// consistentHash sends the same key to the same target, from every loop and every gateway with the
 // same targets.
 type consistentHash struct{ l *Local }
 
@@ -85,8 +85,8 @@ func (b *consistentHash) pick(_ int64, key uint64, tried []*Member) *Member {
 		if !m.usable || (len(tried) > 0 && among(m, tried)) {
 			continue
 		}
-		// A target that is new or back takes only its ramp's part of its keys, and always the same
-		// part.
+		// A target that is new or back takes only the part of its keys that its ramp allows. A key
+		// that it has taken stays with it as the part grows.
 		if m.ramp < 1 && float64(mix(key+uint64(r[i].target)*0x9e3779b97f4a7c15)>>11)*(1.0/(1<<53)) > m.ramp {
 			if fallback == nil {
 				fallback = m

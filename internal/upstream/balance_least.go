@@ -1,8 +1,8 @@
 package upstream
 
-// leastRequests takes the member with the fewest outstanding requests of this loop for its share.
-// It starts from one drawn by weight and leaves it only for a better one, so ties follow the
-// weights; an idle member ends the search at once.
+// leastRequests picks the member with the fewest outstanding requests of this loop relative to its
+// share. It starts from one drawn by weight and leaves it only for a better one, so ties follow the
+// weights. An idle member ends the search at once.
 type leastRequests struct{ draw }
 
 func (b *leastRequests) pick(_ int64, _ uint64, tried []*Member) *Member {

@@ -1,11 +1,12 @@
 package upstream
 
-// p2c draws two different members by weight and takes the one of lower cost. It needs no scan, and
-// unlike the best of all it does not send every loop's next request to the same target.
+// p2c (power of two choices) draws two different members by weight and picks the one of lower cost.
+// It needs no scan, and, unlike picking the best of all members, it does not send the next request
+// of every loop to the same target.
 type p2c struct{ draw }
 
-// tie is how much cheaper the second draw must be. Costs that are nearly equal are noise; letting
-// the first draw stand there keeps the shares as the weights say.
+// tie is the part of the first draw's cost that the second's must be below. A smaller difference is
+// noise, and keeping the first draw then keeps the shares as the weights say.
 const tie = 1 - 1.0/8
 
 func (b *p2c) pick(now int64, _ uint64, tried []*Member) *Member {
@@ -25,8 +26,8 @@ func (b *p2c) pick(now int64, _ uint64, tried []*Member) *Member {
 	return first
 }
 
-// other draws a member that is not i. A member with nearly all of the weight is not drawn around
-// for ever.
+// other draws a member that is not i. It stops drawing by weight after three draws of i, so that it
+// does not draw for ever if i has nearly all of the weight.
 func (b *p2c) other(i int) int {
 	n := len(b.l.usable)
 	if n == 2 {
@@ -40,8 +41,8 @@ func (b *p2c) other(i int) int {
 	return (i + 1 + b.l.rng.below(n-1)) % n
 }
 
-// cheapest scans, from a random place on, for the untried member of lowest cost. Only retries come
-// here.
+// cheapest scans for the untried member of lowest cost, beginning at a random one. Only retries use
+// it.
 func (b *p2c) cheapest(now int64, tried []*Member) *Member {
 	var best *Member
 	lowest := 0.0

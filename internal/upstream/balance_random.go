@@ -1,6 +1,6 @@
 package upstream
 
-// random draws by weight and looks at nothing else.
+// random picks a member by weight and looks at nothing else.
 type random struct{ draw }
 
 func (b *random) pick(_ int64, _ uint64, tried []*Member) *Member {
@@ -8,7 +8,8 @@ func (b *random) pick(_ int64, _ uint64, tried []*Member) *Member {
 	if len(tried) == 0 {
 		return b.l.usable[i]
 	}
-	// A retry: a few draws keep to the weights; then the next untried one will do.
+	// This is a retry. The first four draws keep to the weights; then the next untried member will
+	// do.
 	for range 4 {
 		if m := b.l.usable[i]; !among(m, tried) {
 			return m

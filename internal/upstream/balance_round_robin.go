@@ -1,11 +1,11 @@
 package upstream
 
-// roundRobin is nginx's smooth weighted round robin: each member gains credit by its share, the
-// richest is taken and pays what all gained. Weights 5, 1, 1 give a a b a c a a and not a a a a a b
-// c.
+// roundRobin is nginx's smooth weighted round robin. At each pick every member gains credit by its
+// share, and the one with the most credit is picked and pays what all have gained. Weights 5, 1, 1
+// give a a b a c a a and not a a a a a b c.
 type roundRobin struct {
 	l      *Local
-	of     []*Member // whom the two below belong to
+	of     []*Member // the members that the two below belong to
 	credit []int64   // dense: the pick reads every one
 	gain   []int64
 	total  int64
@@ -28,7 +28,7 @@ func (b *roundRobin) rebuild() {
 	}
 	if !b.begun && len(b.gain) > 0 {
 		b.begun = true
-		// Loops that all began at the same place would all ask the same target at once.
+		// Loops that all began with the same member would all send to the same target at once.
 		for range b.l.loop % len(b.gain) {
 			b.pick(0, 0, nil)
 		}
@@ -45,7 +45,7 @@ func (b *roundRobin) pick(_ int64, _ uint64, tried []*Member) *Member {
 		}
 	}
 	if best < 0 {
-		// All were tried: nobody pays, so nobody may have gained.
+		// All were tried. No member pays, so take back what they gained.
 		for i, gain := range b.gain {
 			b.credit[i] -= gain
 		}

@@ -9,15 +9,16 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// bound is how many requests may be at an upstream at once, whichever of its targets they are at. A
-// request has a place here and a slot at its target (slots.go), both or none, and gives both back at
-// the same moments. Who finds no place waits like who finds no slot.
+// bound limits how many requests may be at an upstream at once, whichever of its targets they are
+// at. A request holds a place here and a slot at its target (slots.go), both or none, and gives
+// both back at the same time. A request that finds no place waits, like one that finds no slot.
 //
-// A reload that changes the upstream's config makes another Upstream, which shares the bound with the
-// one before until that one's last request is over: the service has all of their requests. Each has
-// a waiting room of its own. What becomes free anywhere goes to the oldest of them in which somebody
-// waits (Upstream.elder); its loop that was woken passes on what it cannot use, from older to newer
-// and never back, so that the news ends (Upstream.passOn).
+// A reload that changes the upstream's config makes a new Upstream. It shares the bound with the
+// old one until the last request of the old one is over, because the service gets the requests of
+// both. Each upstream has a waiting room of its own. What becomes free goes to the oldest upstream
+// in which a request waits (Upstream.elder). The loop woken there passes on what it cannot use,
+// from older upstreams to newer ones and never back, so that this comes to an end
+// (Upstream.passOn).
 type bound struct {
 	limit atomic.Int64
 	_     [64]byte
@@ -26,7 +27,7 @@ type bound struct {
 
 	mu    sync.Mutex
 	users atomic.Pointer[[]*Upstream] // the oldest first; written under mu
-	left  []*Upstream                 // those that were; only with invariant.Sequential
+	left  []*Upstream                 // former users; only with invariant.Sequential
 }
 
 func newBound(limit int) *bound {
@@ -36,7 +37,7 @@ func newBound(limit int) *bound {
 	return b
 }
 
-// take takes a place, if there is one.
+// take takes a place and reports whether one was free.
 func (b *bound) take() bool {
 	for {
 		n := b.taken.Load()
@@ -69,7 +70,8 @@ func (b *bound) enforce(u *Upstream) {
 	}
 }
 
-// leave takes an upstream off the users, and checks, when it was the last, that nothing is left.
+// leave removes an upstream from the users. If it was the last one, leave checks that no place is
+// taken any more.
 func (b *bound) leave(u *Upstream) {
 	b.mu.Lock()
 	users := slices.DeleteFunc(slices.Clone(*b.users.Load()), func(o *Upstream) bool { return o == u })
@@ -78,14 +80,14 @@ func (b *bound) leave(u *Upstream) {
 	if invariant.Sequential {
 		b.left = append(b.left, u)
 	}
-	// A TLS handshake that was given up is counted off when its goroutine has ended.
+	// A TLS handshake that was abandoned keeps its place until its goroutine has ended.
 	if n := b.taken.Load(); invariant.Sequential && len(users) == 0 && n != 0 && u.options.TLS == nil {
 		panic(fmt.Sprintf("upstream: at the end %d places of %s are still taken", n, u.name))
 	}
 }
 
-// elder is the oldest upstream before this one in which somebody waits for the same places; nil for
-// none.
+// elder returns the oldest of the upstreams before this one in which a request waits for the same
+// places; nil for none.
 func (u *Upstream) elder() *Upstream {
 	if u.bound == nil {
 		return nil
@@ -101,7 +103,7 @@ func (u *Upstream) elder() *Upstream {
 	return nil
 }
 
-// passOn wakes the next newer upstream in which somebody waits for a place that is free.
+// passOn wakes a loop of the next newer upstream in which a request waits, if a place is free.
 func (u *Upstream) passOn() {
 	if u.bound == nil || !u.bound.free() {
 		return
@@ -115,8 +117,8 @@ func (u *Upstream) passOn() {
 	}
 }
 
-// givePlace gives a request's place back. Those of other upstreams that wait for it are told here:
-// the caller looks after those of its own.
+// givePlace gives a request's place back. It wakes the first other upstream in which a request
+// waits for it. The caller looks after the requests of its own upstream.
 func (l *Local) givePlace() {
 	b := l.u.bound
 	if b == nil {
@@ -132,7 +134,8 @@ func (l *Local) givePlace() {
 	}
 }
 
-// takePlace takes a place for a request, where the upstream has a bound.
+// takePlace takes a place for a request, and reports whether it may go on. Without a bound it
+// always may.
 func (l *Local) takePlace() bool {
 	b := l.u.bound
 	if b == nil {
@@ -148,8 +151,8 @@ func (l *Local) takePlace() bool {
 	return true
 }
 
-// check panics when the loops hold other places than are counted, or more than there may be, by
-// what each of them keeps for itself.
+// check panics if the places that the loops hold, by their own counts, are not as many as are
+// counted as taken, or if more are taken than the limit allows.
 func (b *bound) check() {
 	held, limit := 0, int(b.limit.Load())
 	for _, u := range slices.Concat(*b.users.Load(), b.left) {
@@ -163,11 +166,11 @@ func (b *bound) check() {
 	}
 }
 
-// hasPlace says whether takePlace would succeed now.
+// hasPlace reports whether takePlace would succeed now.
 func (l *Local) hasPlace() bool { return l.u.bound == nil || l.u.bound.free() }
 
-// wakePosted says whether a loop is about to be woken for those who wait for the same places in
-// another upstream: it passes on what it cannot use.
+// wakePosted reports whether a loop of any upstream that shares the bound is about to be woken: it
+// will pass on what it cannot use.
 func (b *bound) wakePosted() bool {
 	if b == nil {
 		return false

@@ -8,37 +8,38 @@ const (
 	// budgetFloor is how many retries a second are always allowed, over all loops, so that a quiet
 	// service may retry at all.
 	budgetFloor = 10.0
-	// saved is the part of a second's share that a calm time saves for a failure that comes at
-	// once. With all of it, a storm of 20 s has 1.202 of the requests that are offered; with half,
-	// 1.1998.
+	// saved is the part of a second's share that can be saved in a calm time, for a failure that
+	// comes all at once. If all of it were saved, a storm of 20 s would have 1.202 times the
+	// requests that are offered; with half of it, 1.1998 times.
 	saved = .5
 )
 
 // budget bounds a loop's retries to a share of its requests in the last second, so that retries
-// cannot become a storm: with ten seconds instead, those of the good ones would pay for a second of
-// nothing but retries. Each request also pays for its share of a retry once: else the retries would
-// follow the busiest second of a load that varies. The floor is for quiet services alone. It is a
-// bucket that refills, and what it gives counts against the share.
+// cannot become a storm. With a window of ten seconds instead, the requests of the calm seconds
+// would pay for a second of nothing but retries. Each request also pays for its share of a retry
+// only once: else the retries would follow the busiest second of a load that varies. The floor is
+// for quiet services alone. It is a token bucket, and the retries that it allows count against the
+// share.
 //
-// Time is counted in slots, and the window's edges lie within them. So that no second that ends with
-// a retry has more of them than its share, the requests that count are those of the whole slots
-// within it, and the retries those of every slot that it touches. With one window for both, retries
-// at its start and just after its end were two shares in one second. A long storm gets a fortieth
-// less than the share for it.
+// Time is counted in slots, and a second begins and ends within one. No second that ends with a
+// retry may have more retries than its share. So only the requests of whole slots within the second
+// count, but the retries of every slot that it touches. With one window for both, retries at its
+// start and just after its end were two shares in one second. The cost is that a long storm gets a
+// fortieth less than the share.
 type budget struct {
 	share    float64
 	paid     float64                 // retries that requests have paid for
-	requests [budgetSlots]uint32     // of the slot under way and those before it, together up to a second
-	retries  [budgetSlots + 1]uint32 // and of one more
+	requests [budgetSlots]uint32     // by slot, of the last second
+	retries  [budgetSlots + 1]uint32 // likewise, and one slot more
 	asked    int64                   // the sum of requests
 	retried  int64                   // the sum of retries
-	slot     int64                   // the one under way
+	slot     int64                   // the slot under way
 
 	tokens, rate, most float64
 	filled             int64
 }
 
-// newBudget is a budget that begins now.
+// newBudget makes one loop's budget, which begins at the time now.
 func newBudget(share float64, loops int, now int64) budget {
 	rate := budgetFloor / float64(loops)
 	// A bucket smaller than one retry would never allow any.
@@ -61,7 +62,8 @@ func (b *budget) retry(now int64) bool {
 	if float64(b.retried+1) <= most+1e-6 && b.paid > 1-1e-6 {
 		b.paid--
 	} else {
-		// What counts is of a slot more than a second, so the floor's share of that may be one more.
+		// The retries counted are those of a second and one slot more, so the floor may be exceeded
+		// by one.
 		if float64(b.retried) > b.most {
 			return false
 		}
@@ -77,7 +79,8 @@ func (b *budget) retry(now int64) bool {
 	return true
 }
 
-// advance empties the slots that the window has left behind.
+// advance makes the slot of the time now the one under way, and empties the slots that the window
+// has left behind.
 func (b *budget) advance(now int64) {
 	slot := max(now/budgetSlot, 0)
 	if slot-b.slot > budgetSlots {

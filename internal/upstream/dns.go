@@ -17,21 +17,21 @@ import (
 
 const (
 	lookupTimeout = 5 * time.Second
-	// A TTL is believed within these bounds: zero would be a storm, and a day would outlive the
-	// service.
+	// TTLs are limited to these bounds: one of zero would cause a storm of lookups, and one of a
+	// day may outlive the service.
 	leastTTL = time.Second
 	mostTTL  = 5 * time.Minute
-	// staticTTL is for answers that carry none: /etc/hosts and the like.
+	// staticTTL is the TTL of answers that carry none, such as those from /etc/hosts.
 	staticTTL = 30 * time.Second
-	// mostRetry bounds the growing pause between lookups that fail.
+	// mostRetry bounds the pause between lookups that fail, which doubles each time.
 	mostRetry = 30 * time.Second
 )
 
-// follow keeps the addresses of one configured name up to date. It calls first once, after its
-// first lookup.
+// follow keeps the addresses of the configured name at the index i up to date. It calls first once,
+// after its first lookup. It returns when the upstream is closed.
 func (u *Upstream) follow(i int, first func()) {
 	defer crash.Guard("in the resolution of an upstream's name")
-	// Neither the host nor its place changes after New; what mu guards is what it resolved to.
+	// Neither the host nor its index changes after New. mu guards only what it resolved to.
 	host := u.entries[i].addr.Host
 	retry := leastTTL
 	timer := time.NewTimer(0)
@@ -68,8 +68,8 @@ func (u *Upstream) follow(i int, first func()) {
 	}
 }
 
-// resolved takes an answer over. After a failure the last addresses stay: a name server that is
-// down says nothing of the service.
+// resolved takes over the result of a lookup. After a failure the last addresses stay in use: a
+// name server that is down says nothing about the service.
 func (u *Upstream) resolved(i int, now int64, addrs []netip.Addr, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -90,8 +90,8 @@ func (u *Upstream) resolved(i int, now int64, addrs []netip.Addr, err error) {
 	for _, a := range addrs {
 		next = append(next, a.Unmap())
 	}
-	// Sorted, because name servers rotate their answers, and an order that moves would move the
-	// hash ring and the round.
+	// Sort them: name servers rotate their answers, and a changing order would change the hash ring
+	// and the order of the round robin.
 	slices.SortFunc(next, netip.Addr.Compare)
 	next = slices.Compact(next)
 	if len(next) > maxNameAddresses {
@@ -107,9 +107,9 @@ func (u *Upstream) resolved(i int, now int64, addrs []netip.Addr, err error) {
 	u.rebuild(now)
 }
 
-// dnsLookup asks for a name's addresses and how long they hold. Go's resolver does the protocol
-// (servers, search domains, /etc/hosts, truncation) but hides the TTLs, so they are read from the
-// answers as they pass by.
+// dnsLookup looks up the addresses of a name and how long they hold. Go's resolver does the
+// protocol (servers, search domains, /etc/hosts, truncation) but hides the TTLs, so its connections
+// are wrapped, and the TTLs read from the answers that pass through.
 type dnsLookup struct {
 	server string // "host:port", or empty for the system's
 }
@@ -127,8 +127,8 @@ func (d dnsLookup) lookup(ctx context.Context, host string) ([]netip.Addr, time.
 			if err != nil {
 				return nil, err
 			}
-			// The resolver tells datagrams from streams by the type, so each needs a wrapper of its
-			// own.
+			// The resolver tells datagrams from streams by the type of the connection, so each
+			// needs a wrapper type of its own.
 			if udp, ok := c.(*net.UDPConn); ok {
 				return &datagrams{UDPConn: udp, seen: seen}, nil
 			}
@@ -142,9 +142,9 @@ func (d dnsLookup) lookup(ctx context.Context, host string) ([]netip.Addr, time.
 	return routable(addrs), seen.least(), nil
 }
 
-// routable leaves out the addresses of a family that this machine has no route for, where a name
-// has both: half the targets of a dual-stack name would fail in a network without IPv6. Connecting
-// a datagram socket asks the kernel and sends nothing.
+// routable returns the addresses to which this machine has a route, or all of them if it has none.
+// Otherwise half the targets of a dual-stack name would fail in a network without IPv6. Connecting
+// a datagram socket asks the kernel for a route and sends nothing.
 func routable(addrs []netip.Addr) []netip.Addr {
 	var reached []netip.Addr
 	for _, a := range addrs {
@@ -160,7 +160,8 @@ func routable(addrs []netip.Addr) []netip.Addr {
 	return reached
 }
 
-// ttls keeps the least TTL of the answers to one lookup, whose questions run at the same time.
+// ttls keeps the least TTL of the answers to one lookup. A mutex guards it, because the queries of
+// a lookup run concurrently.
 type ttls struct {
 	mu    sync.Mutex
 	some  bool
@@ -176,7 +177,7 @@ func (t *ttls) least() time.Duration {
 	return t.value
 }
 
-// read looks at one message. What does not parse is the resolver's to refuse.
+// read takes the TTLs from one message. It ignores what does not parse: the resolver refuses that.
 func (t *ttls) read(message []byte) {
 	var p dnsmessage.Parser
 	h, err := p.Start(message)
@@ -219,7 +220,7 @@ func (c *datagrams) Read(b []byte) (int, error) {
 type stream struct {
 	net.Conn
 	seen *ttls
-	held []byte // at most 64 KB and two bytes, and what one read brought
+	held []byte // at most 64 KB and two bytes, plus what one Read returned
 }
 
 func (c *stream) Read(b []byte) (int, error) {

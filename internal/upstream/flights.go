@@ -5,35 +5,36 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// How requests delay each other shows how many a target works on at a time, long before a
-// percentile does. So each loop notes, of each try that succeeds, how many others of its own were at
-// the target when it was sent, and how long the answer took. A try is at the target from its
-// sending until the response's head: the rest of a long response comes as fast as its client takes
-// it, which says nothing of the target.
+// How much requests delay each other shows how many a target works on at a time, and it does so
+// long before a percentile does. So each loop notes for each try that succeeds how many others of
+// its own were at the target when it was sent, and how long the answer took. A try is at the target
+// from its sending until the head of the response: the rest of a long response comes as fast as the
+// client reads it, which says nothing about the target.
 //
-// What a loop has noted is handed over whole: the collector brings an empty record, so that the
-// loop copies nothing and allocates at a target's first answer only.
+// A loop hands over its whole record to the collector, which brings an empty one in exchange. So
+// the loop copies nothing, and allocates only at the first answer of a target.
 
 const (
-	// MostFound bounds what a try may have found: one that finds more counts as having found this
-	// many.
+	// MostFound bounds how many others a try counts as having found at the target: if it found
+	// more, it counts as having found this many.
 	MostFound = 255
-	// measured is how many targets of an upstream are noted. A name can have thousands, and a record
-	// takes 8 KB on each loop; the others are taken to be like these.
+	// measured is for how many targets of an upstream flights are noted. A name can have thousands,
+	// and a record takes 8 KB on each loop; the others are taken to be like these.
 	measured = 32
 )
 
-// Met is the tries that found the same number of others.
+// Met sums up the tries that found the same number of others at the target.
 type Met struct {
 	Count uint64
-	// of the times in nanoseconds, and of their squares
+	// the sums of the times in nanoseconds, and of their squares
 	Sum, Squares float64
 }
 
-// Flights are tries at a target that were answered, as one loop saw them since it was last asked.
+// Flights records the tries of one loop at a target that were answered since the loop last handed
+// over its record.
 type Flights struct {
 	Found  [MostFound + 1]Met
-	Times  hist.Histogram // of all of them
+	Times  hist.Histogram // of all tries that succeeded
 	Failed uint64         // tries that were sent and answered badly, or not at all
 }
 
@@ -45,17 +46,17 @@ func (f *Flights) note(found int, took int64) {
 	f.Times.Record(took)
 }
 
-// Sent says that a try's request has gone to the target, and returns how many others of this loop
-// are there. Each needs one Answered. Loop only.
+// Sent notes that the request of a try was sent to the target, and returns how many others of this
+// loop are there. Each call needs one of Answered. Loop only.
 func (m *Member) Sent() (found int) {
 	found = m.flying
 	m.flying++
 	return found
 }
 
-// Answered says that the target has answered a try that was sent, or that the try is over without
-// it: took is the time from its sending in nanoseconds, below 0 where it says nothing of how long
-// the target takes. Loop only; it allocates at the first one only.
+// Answered notes that the target has answered a try, or that the try ended without an answer. found
+// is what Sent returned. took is the time since the sending in nanoseconds, or negative if it says
+// nothing about how long the target takes. Loop only; it allocates at the first answer only.
 func (m *Member) Answered(found int, o Outcome, took int64) {
 	if m.flying--; invariant.On && m.flying < 0 {
 		panic("upstream: a try was answered twice, or never sent")
@@ -73,15 +74,15 @@ func (m *Member) Answered(found int, o Outcome, took int64) {
 	m.flights.note(found, took)
 }
 
-// TargetFlights are those at one target.
+// TargetFlights are the flights at one target.
 type TargetFlights struct {
 	Address string
 	*Flights
 }
 
-// TakeFlights hands over what the loop has noted of its targets from the index from on, of at most
-// so many, and takes as many of the empty records in spare as it needs in their place. next is the
-// index to go on at, 0 when there are no more. Loop only.
+// TakeFlights appends the records of at most most targets, beginning at the index from, to taken,
+// and returns that as all. It replaces them by empty records from spare, and returns those that it
+// did not need as left. next is the index to continue at, 0 if there are no more. Loop only.
 func (l *Local) TakeFlights(
 	taken []TargetFlights, spare []*Flights, from, most int,
 ) (all []TargetFlights, left []*Flights, next int) {

@@ -17,25 +17,25 @@ import (
 const (
 	// maxChecks bounds the health checks of an upstream that are under way at once.
 	maxChecks = 64
-	// checkBody is how much of a check's answer is read, so that a small one does not end in a
-	// reset.
+	// checkBody is how many bytes of a check's answer are read, so that the connection of a small
+	// answer does not end in a reset.
 	checkBody = 64 << 10
 	// deepFirst is the time within which the first deep check is made.
 	deepFirst = 10 * time.Second
-	// deepHurry is how many light intervals pass between deep checks whose results differ from the
-	// verdict: at five minutes each, three failures would be noticed after a quarter of an hour.
+	// deepHurry is how many light intervals pass between deep checks of a target that is down or
+	// has just failed one. At five minutes each, three failures would take a quarter of an hour.
 	deepHurry = 10
 )
 
-// check is one of the two kinds.
+// check is one of the two kinds of health check, light or deep.
 type check struct {
 	deep     bool
-	asks     string // for this path, or with gRPC for the health of this service
+	asks     string // the path, or with gRPC the service, that it asks for
 	interval time.Duration
 	timeout  time.Duration
 }
 
-// watch begins the health checks of a target. The caller holds mu; drop ends them.
+// watch begins the health checks of a target; drop ends them. The caller holds mu.
 func (u *Upstream) watch(t *Target) {
 	a := u.options.Active
 	if a == nil {
@@ -56,13 +56,13 @@ func (u *Upstream) watch(t *Target) {
 	}
 }
 
-// draw is a random part of an interval. The caller holds mu.
+// draw returns a random part of an interval. The caller holds mu.
 func (u *Upstream) draw(interval time.Duration) time.Duration {
 	return time.Duration(u.draws.next() % uint64(interval))
 }
 
-// ask makes one kind of check of one target until ctx ends. The first comes after a random part of
-// the interval, so that targets, and gateways, that begin together do not ask together.
+// ask makes one kind of check of one target until ctx ends. The first check comes after a random
+// part of the interval, so that targets and gateways that begin together are not checked together.
 func (u *Upstream) ask(ctx context.Context, t *Target, c check, first time.Duration) {
 	defer crash.Guard("in a health check")
 	timer := time.NewTimer(first)
@@ -89,8 +89,8 @@ func (u *Upstream) ask(ctx context.Context, t *Target, c check, first time.Durat
 	}
 }
 
-// checked counts a result, and returns after how long to ask again. What it says is logged and
-// shown, so it does not name the path: that may hold a token.
+// checked counts a result, and returns after how long to check again. The reason for a change is
+// logged and shown, so it does not name the path, which may contain a token.
 func (u *Upstream) checked(t *Target, c check, now int64, err error) time.Duration {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -112,8 +112,8 @@ func (u *Upstream) checked(t *Target, c check, now int64, err error) time.Durati
 	return c.interval
 }
 
-// httpProbe asks a target. Each check has a connection of its own: one that is kept would only show
-// that this connection works.
+// httpProbe makes one health check by HTTP. Each check uses a new connection: a kept one would only
+// show that this connection works.
 func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error {
 	transport := &http.Transport{
 		DisableKeepAlives:      true,
@@ -129,7 +129,7 @@ func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error 
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+t.addr.Authority()+path, nil)
 	if err != nil {
-		return errors.New("the path of the check is not valid") // err has the path in it
+		return errors.New("the path of the check is not valid") // err would show the path
 	}
 	if h := u.options.Active.Host; h != "" {
 		req.Host = h
@@ -140,7 +140,8 @@ func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error 
 		return err
 	}
 	defer resp.Body.Close()
-	// The status decides; the body is only read so that the service is not cut off in its answer.
+	// The status decides. The body is only read so that the connection is not closed while the
+	// service still writes its answer.
 	_, _ = io.CopyN(io.Discard, resp.Body, checkBody)
 	if resp.StatusCode < 200 || resp.StatusCode > 399 {
 		return fmt.Errorf("status %d", resp.StatusCode)
@@ -148,10 +149,10 @@ func (u *Upstream) httpProbe(ctx context.Context, t *Target, path string) error 
 	return nil
 }
 
-// dialForCheck connects to a target for as long as a check lasts, whose context is canceled at its
-// end. net/http goes on with a connection whose request was given up meanwhile, and keeps one of
-// HTTP/2 for ever, whatever DisableKeepAlives says: a service whose handshakes take longer than its
-// checks would get one more with each.
+// dialForCheck returns a dial function whose connections are closed when the check's context ends,
+// which it does with the check. net/http itself goes on to establish a connection whose request was
+// given up meanwhile, and keeps an HTTP/2 one for ever, whatever DisableKeepAlives says. A service
+// whose handshakes take longer than its checks would get one more connection with each check.
 func dialForCheck(check context.Context, a Address) func(context.Context, string, string) (net.Conn, error) {
 	return func(ctx context.Context, _, _ string) (net.Conn, error) {
 		c, err := dialTarget(ctx, a)
@@ -165,9 +166,9 @@ func dialForCheck(check context.Context, a Address) func(context.Context, string
 // dialPause is the time between two tries to connect to a unix socket whose accept queue is full.
 const dialPause = 10 * time.Millisecond
 
-// dialTarget connects to a target. A unix socket whose accept queue is full refuses at once, where
-// TCP waits for room: it is tried again until ctx ends, as traffic does, so that a burst alone
-// takes no target out.
+// dialTarget connects to a target. A unix socket whose accept queue is full refuses at once,
+// whereas TCP waits for room. So dialTarget tries again until ctx ends, as traffic does, so that a
+// burst alone does not take a target out.
 func dialTarget(ctx context.Context, a Address) (net.Conn, error) {
 	var d net.Dialer
 	if !a.Unix() {
@@ -188,7 +189,7 @@ func dialTarget(ctx context.Context, a Address) (net.Conn, error) {
 	}
 }
 
-// checkTLS is a copy of the TLS settings that offers what traffic speaks.
+// checkTLS returns a copy of the TLS settings that offers, by ALPN, the protocols of the traffic.
 func (u *Upstream) checkTLS() *tls.Config {
 	c := u.options.TLS.Clone()
 	switch u.options.Protocol {
@@ -202,7 +203,7 @@ func (u *Upstream) checkTLS() *tls.Config {
 	return c
 }
 
-// checkProtocols are the versions that a check may speak.
+// checkProtocols returns the versions of HTTP that a check may use.
 func (u *Upstream) checkProtocols() *http.Protocols {
 	p := &http.Protocols{}
 	p.SetHTTP1(u.options.Protocol != HTTP2)

@@ -16,24 +16,26 @@ import (
 	"plimsoll/internal/grpc"
 )
 
-// A check by grpc.health.v1 is one unary call. net/http carries it over HTTP/2, and its two messages
-// have one field each, so that neither a client of gRPC nor generated code is needed.
+// A check by grpc.health.v1 is one unary call. net/http sends it over HTTP/2, and its two messages
+// have one field each, so it needs neither a gRPC client nor generated code.
 
-// healthMethod is the method that is called (gRPC's health-checking.md).
+// healthMethod is the path of the method that is called (gRPC's health-checking.md).
 const healthMethod = "/grpc.health.v1.Health/Check"
 
-// healthServing is SERVING of HealthCheckResponse.ServingStatus; healthNames are all of them.
+// healthServing is HealthCheckResponse.ServingStatus SERVING.
 const healthServing = 1
 
+// healthNames holds the names of all ServingStatus values, by number.
 var healthNames = [...]string{"UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN"}
 
-// The number of the only field of each message, the service's name and its state.
+// healthField is the number of the only field in each of the two messages: the service's name in
+// the request, and its state in the response.
 const healthField protowire.Number = 1
 
-// grpcProbe asks a target for the health of a service, "" for the server as a whole. Like
-// httpProbe it makes a connection of its own. Only SERVING is well: a server without the health
-// service, or one that does not know the name, gives no answer of use, and those who configured the
-// check must hear of it.
+// grpcProbe asks a target for the health of a service, "" for the server as a whole. Like httpProbe
+// it uses a new connection. Any state other than SERVING is an error. So is the answer of a server
+// that has no health service or does not know the service's name: it says nothing about the health,
+// and the operator who configured the check must learn of it.
 func (u *Upstream) grpcProbe(ctx context.Context, t *Target, service string) error {
 	transport := u.grpcTransport(ctx, t)
 	defer transport.CloseIdleConnections()
@@ -65,8 +67,8 @@ func (u *Upstream) grpcProbe(ctx context.Context, t *Target, service string) err
 	return healthAnswer(resp)
 }
 
-// grpcTransport speaks HTTP/2 to a target and nothing else: by ALPN with TLS, by prior knowledge
-// without.
+// grpcTransport returns a transport that speaks only HTTP/2 to a target: by ALPN with TLS, by prior
+// knowledge without.
 func (u *Upstream) grpcTransport(check context.Context, t *Target) *http.Transport {
 	transport := &http.Transport{
 		DisableKeepAlives:      true,
@@ -86,8 +88,8 @@ func (u *Upstream) grpcTransport(check context.Context, t *Target) *http.Transpo
 	return transport
 }
 
-// spokenHTTP2 adds to a verification that the target has chosen HTTP/2: one that knows no ALPN would
-// be sent HTTP/1.1.
+// spokenHTTP2 returns a VerifyConnection that also requires that the target has chosen HTTP/2. A
+// target without ALPN would otherwise be sent HTTP/1.1. verify may be nil.
 func spokenHTTP2(verify func(tls.ConnectionState) error) func(tls.ConnectionState) error {
 	return func(s tls.ConnectionState) error {
 		if s.NegotiatedProtocol != "h2" {
@@ -100,7 +102,8 @@ func spokenHTTP2(verify func(tls.ConnectionState) error) func(tls.ConnectionStat
 	}
 }
 
-// healthRequest is HealthCheckRequest as a message of a body.
+// healthRequest returns the body of a request: one HealthCheckRequest for a service, with its gRPC
+// message head.
 func healthRequest(service string) []byte {
 	b := make([]byte, grpc.HeadSize)
 	if service != "" {
@@ -111,8 +114,8 @@ func healthRequest(service string) []byte {
 	return b
 }
 
-// healthAnswer judges a response. What it says is shown and logged, so that nothing of the service's
-// own words is in it, but the names of states.
+// healthAnswer returns an error unless the response says that the service is SERVING. The error is
+// shown and logged, so it contains no text from the service.
 func healthAnswer(resp *http.Response) error {
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("status %d, where gRPC has 200", resp.StatusCode)
@@ -129,7 +132,7 @@ func healthAnswer(resp *http.Response) error {
 	}
 	text := resp.Trailer.Get("Grpc-Status")
 	if text == "" {
-		text = resp.Header.Get("Grpc-Status") // without a message everything is in the head
+		text = resp.Header.Get("Grpc-Status") // a response without a message has it in its head
 	}
 	code, ok := grpc.ParseCode([]byte(text))
 	switch {
@@ -145,7 +148,7 @@ func healthAnswer(resp *http.Response) error {
 	return healthState(body)
 }
 
-// healthState reads HealthCheckResponse, the only message of a body.
+// healthState returns an error unless the body is one HealthCheckResponse with the state SERVING.
 func healthState(body []byte) error {
 	malformed := errors.New("the answer is not one HealthCheckResponse")
 	if len(body) < grpc.HeadSize || body[0] != 0 ||
@@ -163,7 +166,7 @@ func healthState(body []byte) error {
 				return malformed
 			}
 			_, _, tag := protowire.ConsumeTag(rest)
-			state, _ = protowire.ConsumeVarint(rest[tag:]) // of several the last counts
+			state, _ = protowire.ConsumeVarint(rest[tag:]) // if there are several, the last counts
 		}
 		rest = rest[n:]
 	}

@@ -1,12 +1,14 @@
 package upstream
 
-// Inherit takes over what another upstream of the same name knows, because its config changed:
-// whose checks failed, who is ejected, what an operator took out, and to which addresses names
-// resolved. Without it a reload would send traffic to targets that are known to be down.
-// Connections are not taken over: they end with the requests of the old snapshot. The requests that
-// are under way there count against this one's bound as well. Call it before Start, which puts this
-// one's number in force; the other may be in use, and passes on what an operator says to it until
-// this one is: Start may wait for name servers.
+// Inherit takes over what from, the upstream that this one replaces, knows of its targets: failed
+// checks, ejections, targets that an operator took out, and the addresses that names resolved to.
+// Without it a reload would send traffic to targets that are known to be down. Connections are not
+// taken over: they end with the requests of the old snapshot.
+//
+// The two upstreams share one bound, so the requests under way at from count against it. Call
+// Inherit before Start, which puts the limit of this upstream in force. The upstream from may be in
+// use. Start may wait for name servers, and meanwhile operators still address from: it passes on
+// their commands to this upstream.
 func (u *Upstream) Inherit(from *Upstream) {
 	from.mu.Lock()
 	defer from.mu.Unlock()
@@ -44,9 +46,9 @@ func (u *Upstream) Inherit(from *Upstream) {
 	u.version.Add(1)
 }
 
-// inherit copies what another target with the same address knows, as far as these options have a
-// use for it: a verdict of a check that is no longer made would never be lifted. Both upstreams' mu
-// are held.
+// inherit copies the state of another target with the same address, as far as the options o have a
+// use for it: the verdict of a check that is no longer made would never be lifted. The caller holds
+// mu of both upstreams.
 func (t *Target) inherit(old *Target, o Options) {
 	keep := stateDrained
 	if o.Active != nil {

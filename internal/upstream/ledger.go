@@ -7,19 +7,20 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// ledger checks a loop's retries against what the configuration allows, without the budget's own
-// counts: in no second that ends with a retry are there more of them than the share of its requests,
-// or than the loop's part of the floor and the one that goes beyond it. Only with invariant.On.
+// ledger checks a loop's retries against what the configuration allows, without using the budget's
+// own counts. A second that ends with a retry must not have more retries than the share of its
+// requests, or, if that is more, the loop's part of the floor and one more. Only with invariant.On.
 type ledger struct {
-	requests, retries []int64 // when
+	requests, retries []int64 // when each was made, in nanoseconds
 }
 
 func (l *ledger) request(now int64) {
 	l.requests = append(since(l.requests, now-int64(time.Second)), now)
 }
 
-// Retried notes that a request is tried again at its upstream's cost: nobody has said that it was not
-// begun, and it did not meet a stale connection. Loop only.
+// Retried notes a retry that counts against the budget of the upstream. A retry does not count if
+// the target said that it had not begun the request, or if the try met a stale connection. Loop
+// only.
 func (l *Local) Retried(now int64) {
 	if !invariant.On {
 		return
@@ -35,7 +36,7 @@ func (l *Local) Retried(now int64) {
 	}
 }
 
-// since leaves out the times that are before from.
+// since returns times without those before from. times must be in order.
 func since(times []int64, from int64) []int64 {
 	for len(times) > 0 && times[0] < from {
 		times = times[1:]

@@ -14,12 +14,12 @@ type Unavailable uint8
 const (
 	None          Unavailable = iota // there is one
 	NoTargets                        // no name has been resolved to an address yet
-	AllDown                          // every target is down, or ejected and there is no panic threshold
-	AllOut                           // an operator took all targets out, or all have weight 0
+	AllDown                          // every target is down, or ejected with no panic threshold
+	AllOut                           // all targets were taken out by an operator, or have weight 0
 	QueueFull                        // too many requests wait for a connection already
 	WaitedTooLong                    // no connection became free within the pending timeout
 	Closed                           // the upstream is no longer in the config
-	Overloaded                       // it would wait for longer than its patience, or newer ones go first
+	Overloaded                       // it would wait too long, or newer requests go first
 )
 
 // String is the reason for answers and logs.
@@ -54,23 +54,23 @@ type Local struct {
 	refreshAt int64  // when slow start asks for new shares
 	set       *set
 	members   []*Member // in the set's order
-	usable    []*Member // those that may be picked
+	usable    []*Member // the members that may be picked
 	why       Unavailable
 	panicking bool
 	balancer  balancer
 	rng       rng
 	budget    budget
-	tried     int64 // when CannotAnswer last let a request try
+	tried     int64 // when CannotAnswer last let a request try although none could answer
 	ledger    ledger
-	placed    int // places of the upstream's bound that this loop's requests have
+	placed    int // places of the upstream's bound that this loop's requests hold
 
 	// The waiting room. See waiter.go.
 	waiters waitRoom
 	serving bool
 	again   bool
 	cursor  int
-	own     *queue // what the other loops see of it
-	// a wake-up was posted before the last sweep, and has not come since; only with
+	own     *queue // what the other loops see of the waiting room
+	// a wake-up was posted before the last sweep and has not run since; only with
 	// invariant.Sequential
 	unwoken  bool
 	closed   bool
@@ -91,17 +91,17 @@ func newLocal(u *Upstream, loop int) *Local {
 	return l
 }
 
-// Upstream is what this is a view of.
+// Upstream returns the upstream that this is a view of.
 func (l *Local) Upstream() *Upstream { return l.u }
 
-// Panicking says whether too few targets are usable, so that those that are down are used too. It
-// is never so when the checks have found every target down.
+// Panicking reports whether too few targets are usable, so that those that are down or ejected are
+// used as well. It is false if the checks have found every target down.
 func (l *Local) Panicking() bool { return l.panicking }
 
-// Pick chooses a target for a request. key is what consistent hashing hashed (see HashKey), 0 for
-// none; other policies ignore it. tried are members that this request has met already: another is
-// taken where there is one. It returns nil and the reason when none may be used. It does not
-// allocate unless targets changed.
+// Pick chooses a target for a request. key is the result of HashKey for consistent hashing, 0 for
+// none; other policies ignore it. tried are the members that this request has tried already: Pick
+// chooses another if there is one. It returns nil and the reason if no target may be used. It does
+// not allocate unless targets changed.
 //
 // The steady state costs one load of a shared word: everything that decides is in the loop's own
 // memory, rebuilt only when the version moved or slow start's next step is due.
@@ -118,8 +118,8 @@ func (l *Local) Pick(now int64, key uint64, tried []*Member) (*Member, Unavailab
 	return l.balancer.pick(now, key, nil), None
 }
 
-// refresh rebuilds the view. The version is read before what it stands for: a change meanwhile
-// makes the next Pick come again.
+// refresh rebuilds the view. It reads the version before the state that the version stands for, so
+// that the next Pick sees a change that happens meanwhile and refreshes again.
 func (l *Local) refresh(now int64) {
 	if l.closed {
 		return
@@ -140,9 +140,9 @@ func (l *Local) refresh(now int64) {
 			}
 		}
 	}
-	// When all are down the checks have asked each of them: one failed request more helps nobody,
-	// so there is no panic, but an answer at once. Ejections are guesses from traffic, and a few
-	// failed checks may be the checks' own fault.
+	// If the checks have found every target down, sending a request there would only make it fail
+	// later, so there is no panic, and the request is answered at once. Ejections are guesses from
+	// traffic, and a few failed checks may be the fault of the checks: there panic is right.
 	l.panicking = down < eligible && float64(well) < l.u.options.Panic*float64(eligible)
 	l.usable, l.refreshAt = l.usable[:0], never
 	total := 0.0
@@ -173,7 +173,7 @@ func (l *Local) refresh(now int64) {
 	}
 }
 
-// ramp sets a member's share, and when it is to be set again.
+// ramp sets a member's share, and, while it starts slowly, when the share is to be set again.
 func (l *Local) ramp(m *Member, now int64) {
 	m.ramp = 1
 	window := int64(l.u.options.SlowStart)
@@ -184,8 +184,8 @@ func (l *Local) ramp(m *Member, now int64) {
 	m.share = float64(m.target.weight) * m.ramp
 }
 
-// adopt takes a new set of targets over. Members of targets that stay are kept; the others close
-// what is idle and let what is busy finish.
+// adopt takes over a new set of targets. It keeps the members of targets that are still in the set.
+// The others close their idle connections and let those in use finish.
 func (l *Local) adopt(s *set, now int64) {
 	kept := make(map[*Target]*Member, len(l.members))
 	for _, m := range l.members {
@@ -213,9 +213,9 @@ func (l *Local) adopt(s *set, now int64) {
 	l.usable = make([]*Member, 0, len(l.members))
 }
 
-// Sweep does what is due about once a second: it takes changes over, ends waits that were too long,
-// closes connections that were idle too long, hands surplus ones to the spare lists, and tells the
-// targets how many requests succeeded. Loop only.
+// Sweep does what is due about once a second: it takes over changes, ends waits that were too long,
+// closes connections that were idle too long, moves surplus ones to the spare lists, and adds the
+// loop's requests and failures to the counts of the targets. Loop only.
 func (l *Local) Sweep(now int64) {
 	if l.closed {
 		return
@@ -236,7 +236,7 @@ func (l *Local) Sweep(now int64) {
 	}
 }
 
-// fold tells the target what this loop saw since the last time.
+// fold adds the requests and failures since the last call to the counts of the target.
 func (m *Member) fold() {
 	if m.requests == m.foldedRequests {
 		return
@@ -246,9 +246,9 @@ func (m *Member) fold() {
 	m.foldedRequests, m.foldedFailures = m.requests, m.failures
 }
 
-// Close gives the loop's part of the upstream up: idle connections are closed, those who wait are
-// refused, and busy connections are closed when they come back. Pick finds nothing afterwards. See
-// Upstream.Close for when. Loop only.
+// Close gives up the loop's part of the upstream. It closes idle connections and refuses the
+// requests that wait; connections in use are closed when they are put back. Pick returns nil
+// afterwards. See Upstream.Close for when to call it. Loop only.
 func (l *Local) Close(now int64) {
 	if l.closed {
 		return
@@ -260,13 +260,14 @@ func (l *Local) Close(now int64) {
 	l.closed, l.usable, l.why = true, nil, Closed
 	l.refreshAt, l.panicking = math.MaxInt64, false
 	l.refuseAll(now, Closed)
-	if l.u.queues.waiting.Load() != 0 { // for the places that the idle connections had
+	if l.u.queues.waiting.Load() != 0 { // others can open connections instead of the idle ones
 		l.u.queues.wakeFirst(l.u, l.loop)
 	}
 	l.u.checkNews()
 }
 
-// Request counts a request towards the retry budget: once for each, not for its retries. Loop only.
+// Request counts a request towards the retry budget. Call it once for each request, and not for its
+// retries. Loop only.
 func (l *Local) Request(now int64) {
 	l.budget.request(now)
 	if invariant.On {
@@ -274,5 +275,5 @@ func (l *Local) Request(now int64) {
 	}
 }
 
-// Retry says whether a failed request may be tried again, and counts it when it may. Loop only.
+// Retry reports whether a failed request may be tried again, and counts the retry if so. Loop only.
 func (l *Local) Retry(now int64) bool { return l.budget.retry(now) }

@@ -7,14 +7,14 @@ type Outcome uint8
 
 // The outcomes of a try.
 const (
-	Success       Outcome = iota // a response head came, with another status than those below
+	Success       Outcome = iota // a response head came, with a status other than those below
 	ConnectFailed                // no connection
 	Reset                        // the connection broke before the response was whole
 	Timeout                      // no response head in time
-	BadResponse                  // what came was not HTTP
+	BadResponse                  // the answer was not HTTP
 	Status5xx                    // 502, 503 or 504
-	ServerError                  // another 5xx: the target works, and what it does fails
-	// the client left, or the gateway gave up for a reason of its own: it says nothing of the
+	ServerError                  // another 5xx: the target works, but the request fails in it
+	// the client left, or the gateway gave up for a reason of its own: this says nothing about the
 	// target
 	Cancelled
 )
@@ -42,9 +42,9 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// Member is one target as one loop sees it: what this loop has outstanding there, how quick it is,
-// and the loop's pool of connections to it. Only the loop may use it. It stays valid after its
-// target is gone, until its last request ends.
+// Member is one target as one loop sees it: the loop's outstanding tries there, the target's
+// latency, and the loop's pool of connections to it. Only the loop may use it. It stays valid after
+// its target is gone, until its last request ends.
 type Member struct {
 	Pool
 
@@ -61,32 +61,33 @@ type Member struct {
 
 	// See flights.go.
 	flying  int  // tries that were sent and not answered yet
-	noted   bool // it is one of those that are measured
+	noted   bool // it is one of the first members, whose flights are recorded
 	flights *Flights
 
 	requests, failures             uint64 // ever
-	foldedRequests, foldedFailures uint64 // of these, how many the target has been told of
+	foldedRequests, foldedFailures uint64 // of these, how many were added to the target's counts
 }
 
 const (
 	// ewmaTime is the time constant of the latency estimate, as in Finagle and linkerd.
 	ewmaTime = 10e9
-	// failureFactor is by how much a failure looks slower than the target usually is, so that
-	// failing quickly does not look like being quick.
+	// failureFactor is how many times slower than the target usually is a failure is taken to be,
+	// so that failing quickly does not look like answering quickly.
 	failureFactor = 5
-	// failureLeast and failureMost bound what one failure is taken for, in nanoseconds.
+	// failureLeast and failureMost bound the latency that a failure is taken to have, in
+	// nanoseconds.
 	failureLeast = 1e6
 	failureMost  = 1e9
 	// unsampledCost is the cost of each outstanding request at a target that has answered none yet.
-	// It gets the first request gladly, and the next ones only when nobody else can take them: a
-	// black hole would otherwise look free for ever.
+	// Such a target readily gets one request, and more only when no other target can take them:
+	// else one that never answers would look free for ever.
 	unsampledCost = 10e9
 )
 
-// Target is what the loops share of this member.
+// Target returns the target, which all loops share.
 func (m *Member) Target() *Target { return m.target }
 
-// Outstanding is how many tries of this loop are under way at the target.
+// Outstanding returns how many tries of this loop are under way at the target.
 func (m *Member) Outstanding() int { return m.outstanding }
 
 // Begin counts a try that starts. Each Begin needs one End. Loop only; it does not allocate.
@@ -123,19 +124,19 @@ func (m *Member) End(now int64, o Outcome, latency int64) {
 	m.requests++
 }
 
-// observe feeds the peak-sensitive average: a sample above it is believed at once, one below only
-// as time passes.
+// observe adds a latency in nanoseconds to the peak-sensitive average: a sample above the average
+// replaces it at once, one below it lowers it only as time passes.
 func (m *Member) observe(now int64, sample float64) {
 	old := fade(now - m.sampled)
 	m.sampled, m.ewma = now, max(sample, m.ewma*old+sample*(1-old), 1)
 }
 
-// latency is the estimate at a time: without samples it fades, so that a target that was slow once
-// is asked again.
+// latency returns the estimated latency in nanoseconds at the time now. Without samples it fades,
+// so that a target that was slow once is tried again.
 func (m *Member) latency(now int64) float64 { return m.ewma * fade(now-m.sampled) }
 
-// cost is what one more request would meet: latency × requests ahead, these taken relative to the
-// member's share. A lower cost is better.
+// cost returns the cost of one more request: the latency times the requests that would then be at
+// the target, of which those there already count relative to the member's share. Lower is better.
 func (m *Member) cost(now int64) float64 {
 	if m.ewma == 0 {
 		return unsampledCost * float64(m.outstanding)
@@ -143,7 +144,7 @@ func (m *Member) cost(now int64) float64 {
 	return m.latency(now) * (float64(m.outstanding)*m.inv + 1)
 }
 
-// fade is about exp(-elapsed/ewmaTime): one division, and never negative.
+// fade approximates exp(-elapsed/ewmaTime) with one division. It is never negative.
 func fade(elapsed int64) float64 {
 	if elapsed <= 0 {
 		return 1

@@ -27,7 +27,8 @@ const (
 	Hash          Policy = "hash"           // the same key, the same target
 )
 
-// Bounds that keep a config, or a name server's answer, from growing memory without end.
+// Bounds and fixed durations. The first three keep a config, or a name server's answer, from using
+// memory without bound.
 const (
 	maxTargets        = 4096
 	maxWeight         = 1000
@@ -41,13 +42,13 @@ const (
 type TargetOption struct {
 	// Address is "host:port", "[v6]:port" or "unix:/path".
 	Address string
-	// Weight is the target's share against the others', 0 to 1000. 0 takes it out of use. A name's
-	// weight is that of each of its addresses.
+	// Weight is the target's share relative to the others', 0 to 1000. 0 takes it out of use. Each
+	// address of a name has the name's weight.
 	Weight int
 }
 
-// ActiveOptions say how targets are asked whether they are well. Zero durations and counts mean
-// their defaults.
+// ActiveOptions are the options of the health checks. A duration or count of zero means the default
+// given.
 type ActiveOptions struct {
 	Path           string        // of the light check; required without GRPC
 	GRPC           *GRPCHealth   // nil for checks by HTTP
@@ -67,7 +68,7 @@ type GRPCHealth struct {
 	DeepService string // that the deep check asks for; empty for none
 }
 
-// PassiveOptions say which answers to real traffic eject a target.
+// PassiveOptions say when answers to real traffic eject a target.
 type PassiveOptions struct {
 	Disabled              bool
 	ConsecutiveFailures   int           // that eject; 0 turns the rule off
@@ -76,18 +77,18 @@ type PassiveOptions struct {
 	MaxEjected            float64       // the largest share ejected at once, 0 to 1
 }
 
-// Options are what a config says of an upstream. Where a zero would make no sense it means the
-// default given; elsewhere zero is zero, so start from DefaultOptions. They are not changed after
-// New.
+// Options are what a config says about an upstream. Where a zero would make no sense it means the
+// default given; elsewhere zero means zero, so start from DefaultOptions. They must not change
+// after New.
 type Options struct {
 	Targets   []TargetOption
 	Policy    Policy
-	SlowStart time.Duration // over which a target that is new or back gets its full share; 0 for at once
+	SlowStart time.Duration // until a target that is new or back has its full share; 0 for none
 
 	Active  *ActiveOptions // nil for none
 	Passive PassiveOptions
-	// Panic is the share of targets that must be usable, 0 to 1; under it all are used, unless the
-	// active checks have found every one of them down; 0 turns that off.
+	// Panic is the share of targets that must be usable, 0 to 1. Below it all are used, unless the
+	// active checks have found every one of them down. 0 turns this off.
 	Panic float64
 
 	MaxConnections int           // to one target, over all loops; 0 means 1024
@@ -98,7 +99,7 @@ type Options struct {
 
 	RetryBudget float64 // the share of requests that may be retries, 0 to 1
 
-	// Breaker stops trying targets whose tries fail; nil for never.
+	// Breaker stops sending to targets whose tries fail; nil for none.
 	Breaker *BreakerOptions
 
 	// Concurrency limits how many requests may be at a target at once; nil for as many as there may
@@ -108,13 +109,13 @@ type Options struct {
 	// bound.
 	MaxConcurrency int
 
-	// Protocol is what connections to the targets speak, health checks too.
+	// Protocol is what connections to the targets speak, those of health checks included.
 	Protocol Protocol
 
-	// TLS, when not nil, is how health checks speak to targets. It is cloned; a ServerName in it
-	// goes before the target's host.
+	// TLS is the TLS config of health checks, nil for checks in plain text. It is cloned. A
+	// ServerName in it takes precedence over the target's host.
 	TLS *tls.Config
-	// TLSIdentity is a text that is equal when the TLS settings are, because a tls.Config cannot be
+	// TLSIdentity is a text that is equal if the TLS settings are equal: a tls.Config cannot be
 	// compared.
 	TLSIdentity string
 }
@@ -129,7 +130,7 @@ const (
 	HTTP2                      // HTTP/2; without TLS by prior knowledge
 )
 
-// DefaultOptions are the defaults of every option, for these targets, each of weight 1.
+// DefaultOptions returns the default of every option, for these targets, each of weight 1.
 func DefaultOptions(targets ...string) Options {
 	o := Options{
 		Policy: P2C,
@@ -153,22 +154,24 @@ func DefaultOptions(targets ...string) Options {
 type Env struct {
 	// Loops is how many event loops there are, at least 1.
 	Loops int
-	// Post runs f on a loop, soon, and may be called from any goroutine. It must not run f before
-	// it returns. It may drop f when the loop has ended.
+	// Post runs f on a loop soon, and may be called from any goroutine. It must not run f before it
+	// returns. It may drop f if the loop has ended.
 	Post func(loop int, f func())
-	// Now is the monotonic clock, in nanoseconds, whose values the loops pass as now.
+	// Now reads the monotonic clock, in nanoseconds. The loops pass values of the same clock as
+	// now.
 	Now func() int64
-	// Log gets changes of state. Nil for none.
+	// Log receives changes of state. Nil for none.
 	Log *slog.Logger
 	// Resolver is the "host:port" of the name server to ask. Empty for those of the system.
 	Resolver string
-	// Seed makes the loops' draws, and when health checks begin, repeatable. 0 draws one.
+	// Seed makes the random numbers of the loops, and the times at which health checks begin,
+	// repeatable. 0 for a random seed.
 	Seed uint64
-	// Probe is one health check of a target, in place of the upstream's own, for a path or, with
-	// gRPC, a service. Nil for the upstream's own.
+	// Probe makes one health check of a target in place of the upstream's own. path is the path,
+	// or, with gRPC, the service. Nil for the upstream's own checks.
 	Probe func(ctx context.Context, target Address, path string) error
-	// Lookup asks for a host's addresses and how long they hold, for an upstream, in place of DNS.
-	// Nil for DNS.
+	// Lookup returns the addresses of an upstream's host, and for how long they hold, in place of
+	// DNS. Nil for DNS.
 	Lookup func(ctx context.Context, upstream, host string) ([]netip.Addr, time.Duration, error)
 }
 
@@ -178,7 +181,8 @@ func orDefault[T int | time.Duration](v *T, d T) {
 	}
 }
 
-// checked fills the defaults in and refuses what no config should have let through.
+// checked returns the options with the defaults filled in. It returns an error for values that the
+// check of a config should not have let through.
 func (o Options) checked() (Options, error) {
 	orDefault(&o.MaxConnections, 1024)
 	orDefault(&o.MaxPending, 1024)
@@ -274,8 +278,8 @@ func (a *ActiveOptions) check() error {
 	return nil
 }
 
-// SameAs says whether the upstream was made with options that mean the same, so that a reload can
-// keep it with all its state. The TLS settings are compared by TLSIdentity.
+// SameAs reports whether the upstream was made with options that mean the same as o, so that a
+// reload can keep it with all its state. The TLS settings are compared by TLSIdentity.
 func (u *Upstream) SameAs(o Options) bool {
 	o, err := o.checked()
 	if err != nil {

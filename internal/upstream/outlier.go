@@ -13,20 +13,20 @@ const (
 	judgeSpread = 10 * time.Millisecond
 	// ratesEvery is the interval over which success rates are compared.
 	ratesEvery = 10 * time.Second
-	// ratesRequests is how many requests a target needs in the interval for its rate to mean
-	// something.
+	// ratesRequests is how many requests a target needs in the interval for its rate to be
+	// compared.
 	ratesRequests = 100
 	// ratesTargets is how many such targets there must be.
 	ratesTargets = 3
-	// ratesSpread is the least standard deviation that peers are taken to have. Peers without a
-	// single failure would otherwise make an outcast of a target with one.
+	// ratesSpread is the least standard deviation that peers are taken to have. Otherwise a target
+	// with a single failure would be ejected if its peers had none.
 	ratesSpread = 0.05
-	// longestRow bounds how much longer each ejection in a row is.
+	// longestRow bounds the factor by which ejections in a row become longer.
 	longestRow = 10
 )
 
-// failed counts a failure of real traffic. It runs on loops: it only counts, and tells the judge
-// when there is something to judge.
+// failed counts a failure of real traffic. It runs on loops, so it only counts, and wakes the judge
+// if the target has failed often enough in a row.
 func (u *Upstream) failed(t *Target) {
 	n := t.fails.Add(1)
 	if n == math.MaxInt32 {
@@ -42,12 +42,12 @@ func (u *Upstream) failed(t *Target) {
 	}
 }
 
-// judge ejects targets and takes them back, once a second and whenever a target has failed often
-// enough.
+// judge runs step once a second, and whenever a target has failed often enough in a row, and logs
+// the transitions of breakers. It returns when the upstream is closed.
 func (u *Upstream) judge() {
 	defer crash.Guard("in the passive health checks")
 	u.mu.Lock()
-	every := judgeEvery + u.draw(judgeSpread) // or the judges of all upstreams would wake at once
+	every := judgeEvery + u.draw(judgeSpread) // so that not all upstreams' judges wake at once
 	u.mu.Unlock()
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -65,7 +65,8 @@ func (u *Upstream) judge() {
 	}
 }
 
-// step is one judgement at a time.
+// step ends the ejections that are over, and ejects targets that have failed too often. now is in
+// nanoseconds.
 func (u *Upstream) step(now int64) {
 	if u.options.Passive.Disabled {
 		return
@@ -91,7 +92,8 @@ func (u *Upstream) step(now int64) {
 	}
 }
 
-// eject takes a target out for a while, unless too many are out already or it is the only one.
+// eject ejects a target, unless too many are ejected already or it is the only one that could be
+// used. The caller holds mu.
 func (u *Upstream) eject(t *Target, now int64, why string) {
 	if state := t.state.Load(); state&stateEjected != 0 || !t.eligible(state) {
 		return
@@ -108,7 +110,7 @@ func (u *Upstream) eject(t *Target, now int64, why string) {
 	if eligible < 2 || out+1 > max(1, int(u.options.Passive.MaxEjected*float64(eligible))) {
 		return
 	}
-	// It has stayed well for longer than it was out: the row is over.
+	// The target has stayed in use for longer than it was ejected, so the row has ended.
 	if now-t.ejectedTill > t.ejectedTill-t.ejectedAt {
 		t.ejectRow = 0
 	}
@@ -126,9 +128,9 @@ type rate struct {
 	success float64
 }
 
-// compare ejects targets whose success rate is far under that of their peers. Each is compared with
-// the others only: counted among three, no target can be more than 1.4 deviations from a mean that
-// it is part of.
+// compare ejects targets whose success rate is far below that of their peers. Each is compared with
+// the others only: among three, no target can be more than 1.4 standard deviations from a mean that
+// includes it. The caller holds mu.
 func (u *Upstream) compare(targets []*Target, now int64) {
 	var rates []rate
 	for _, t := range targets {

@@ -11,18 +11,18 @@ type Conn interface {
 	// Retire closes an idle connection, on its loop. It must not call the pool: the pool has
 	// counted it off already.
 	Retire()
-	// Detach takes an idle connection off its loop, so that another may have it. False means that
-	// it cannot (it holds bytes, say) and is still what it was. After true the Conn is not used
-	// again.
+	// Detach takes an idle connection off its loop, so that another loop can take it. It returns
+	// false, and changes nothing, if the connection cannot move, for example because it holds bytes
+	// that were read. After true the caller must not use the Conn again.
 	Detach() (Parked, bool)
 }
 
 // Parked is a connection that belongs to no loop.
 type Parked interface {
-	// Attach makes it an idle connection of a loop, on which it is called. False means that it was
-	// found dead and is closed.
+	// Attach makes the connection an idle one of a loop. It is called on that loop. It returns
+	// false if it found the connection dead, and has closed it.
 	Attach(loop int) (Conn, bool)
-	// Discard closes it. It may be called from any goroutine.
+	// Discard closes the connection. It may be called from any goroutine.
 	Discard()
 }
 
@@ -32,36 +32,36 @@ type idleConn struct {
 	since int64
 }
 
-// Pool is one loop's idle connections to one target, and its part in the count of those that are
-// open. Only the loop may use it.
+// Pool holds one loop's idle connections to one target, and counts the connections that the loop
+// opens and closes. Only the loop may use it.
 //
-// Idle ones are a stack: the newest goes first, so that a pool that is larger than the load needs
-// grows old at its bottom, where the sweep finds it, and so that the connection least likely to
-// have been closed by the other side is the one in use.
+// The idle connections are a stack, and the one used last is taken first. So the connections that
+// the load does not need grow old at the bottom, where the sweep finds them, and the connection in
+// use is the one that the target is least likely to have closed.
 //
-// A connection that carries several requests at once is idle only while it carries none. In use it is
-// shared as long as it takes more: Get gives it again and again, until Unshare.
+// A connection that carries several requests at once is idle only while it carries none. While it
+// is in use and takes more requests it is shared: Get returns it again and again, until Unshare.
 type Pool struct {
 	target *Target
 	local  *Local
 	member *Member
 	idle   []idleConn // the oldest first
-	shared []Conn     // in use, and take more requests; the last one goes first
+	shared []Conn     // in use, and take more requests; the last one is taken first
 	bound  int
 	gone   bool
 	reused uint64
 	slot   slotUse
 }
 
-// Get takes a connection: one that is shared, or else the idle one used last. Without one of its own
-// it looks where other loops leave theirs. When there is none at all, ask Open. Loop only; it does
-// not allocate, and takes a lock only when a spare connection is there.
+// Get takes a connection for a request: a shared one, or else the idle one used last. If the loop
+// has neither, it looks in the target's spare list. If Get returns false, ask Open. Loop only; it
+// does not allocate, and takes a lock only when there is a spare connection.
 func (p *Pool) Get(now int64) (Conn, bool) {
 	own := len(p.idle) > 0 || len(p.shared) > 0
 	if own && !p.limited() {
 		return p.reuse(), true
 	}
-	// What lies there while others wait is theirs, and so is a free slot.
+	// While requests wait, spare connections and free slots are for them.
 	if p.local.u.queues.waiting.Load() != 0 || !own && p.target.spare.n.Load() == 0 || !p.enter(now) {
 		return nil, false
 	}
@@ -76,7 +76,8 @@ func (p *Pool) Get(now int64) (Conn, bool) {
 	return nil, false
 }
 
-// reuse takes the connection that was shared last, or the idle one that was used last. There is one.
+// reuse takes the connection that was shared last, or else the idle one that was used last. The
+// caller has checked that there is one of them.
 func (p *Pool) reuse() Conn {
 	if n := len(p.shared); n > 0 {
 		p.reused++
@@ -105,15 +106,15 @@ func (p *Pool) fetch(now int64) (Conn, bool) {
 	return nil, false
 }
 
-// Put gives back a connection that is ready for another request. It is kept, or goes to a request
-// that waits, or is retired. The caller does not touch it afterwards. Loop only; it does not
-// allocate once the stack has grown.
+// Put gives back a connection that is ready for another request, together with its slot. The pool
+// keeps the connection, gives it to a request that waits, or retires it. The caller must not use it
+// afterwards. Loop only; it does not allocate once the stack has grown.
 func (p *Pool) Put(c Conn, now int64) {
 	p.leave(now)
 	p.PutFreed(c, now)
 }
 
-// PutFreed is Put for a connection whose slot Free has given back.
+// PutFreed is Put for a connection whose slot Free has given back already.
 func (p *Pool) PutFreed(c Conn, now int64) {
 	if p.gone {
 		p.retireOne(c)
@@ -123,8 +124,8 @@ func (p *Pool) PutFreed(c Conn, now int64) {
 	if own := p.local.own; !own.mayIdle.Load() {
 		own.mayIdle.Store(true)
 	}
-	// The order matters: first the connection is there to be found, then it is asked who waits.
-	// Wait does it the other way round, so one of the two sees the other.
+	// The order matters: first the connection can be found, then this loop looks whether requests
+	// wait. Wait does it the other way round, so at least one of the two sees the other.
 	if p.local.u.queues.waiting.Load() != 0 {
 		p.local.relieve(p.member, now)
 	}
@@ -133,8 +134,8 @@ func (p *Pool) PutFreed(c Conn, now int64) {
 	}
 }
 
-// surplus finds a place between the loops for a connection that cannot stay, or retires it. wanted
-// says that another loop's request waits for it.
+// surplus moves a connection that cannot stay here to the spare list, or closes it if it cannot
+// move or the list has no room. wanted says that a request of another loop waits for it.
 func (p *Pool) surplus(c Conn, since int64, wanted bool) {
 	if wanted || p.target.spare.room() {
 		if s, ok := c.Detach(); ok {
@@ -160,9 +161,9 @@ func (p *Pool) count(by int64) {
 	}
 }
 
-// Share lists a connection that is in use, or being opened, and takes further requests. Each of them
-// that is over owes a Free; the last one, Unshare and Put. Requests that wait are served in another
-// turn of the loop. Loop only.
+// Share lists a connection that is in use, or being opened, and takes further requests. The caller
+// calls Free at the end of each of its requests but the last, and Unshare and Put at the end of the
+// last. Share does not serve requests that wait itself, but in a later turn of the loop. Loop only.
 func (p *Pool) Share(c Conn) {
 	if invariant.On && slices.Contains(p.shared, c) {
 		panic("upstream: a connection was shared twice")
@@ -173,8 +174,8 @@ func (p *Pool) Share(c Conn) {
 	}
 }
 
-// Unshare takes a connection that takes no more requests off the list. False means that it was not on
-// it. Loop only.
+// Unshare removes a connection that takes no more requests from the list of shared ones. It returns
+// false if the connection was not on the list. Loop only.
 func (p *Pool) Unshare(c Conn) bool {
 	at := slices.Index(p.shared, c)
 	if at < 0 {
@@ -184,8 +185,8 @@ func (p *Pool) Unshare(c Conn) bool {
 	return true
 }
 
-// Drop takes out an idle connection that the other side has closed, and counts it off; the caller
-// closes it. False means that it was not idle here. Loop only.
+// Drop removes an idle connection that the other side has closed, and counts it off; the caller
+// closes it. It returns false if the connection was not idle in this pool. Loop only.
 func (p *Pool) Drop(c Conn, now int64) bool {
 	for i := range p.idle {
 		if p.idle[i].conn == c {
@@ -199,19 +200,21 @@ func (p *Pool) Drop(c Conn, now int64) bool {
 	return false
 }
 
-// Open asks whether one more connection to the target may be opened, and counts it when it may: the
-// caller then owes a Closed when it could not be opened, or is closed in use. While requests wait
-// for a connection, newcomers get none: they wait too. Loop only; it does not allocate.
+// Open reports whether one more connection to the target may be opened, and counts it if so: the
+// caller must then call Closed if the connection could not be opened, or when it is closed in use.
+// While other requests wait, Open returns false, and a new request has to wait as well. Loop only;
+// it does not allocate.
 func (p *Pool) Open(now int64) bool {
 	return p.local.u.queues.waiting.Load() == 0 && p.enterAndReserve(now)
 }
 
-// limited says whether a request needs more than a connection: a slot, or a place.
+// limited reports whether a request needs more than a connection: a slot at the target or a place
+// at the upstream.
 func (p *Pool) limited() bool { return p.slot.slots != nil || p.local.u.bound != nil }
 
-// enter takes a slot at the target and a place at the upstream, both or none. Whether there is a
-// place is asked first, so that a slot is given back again only where another loop was quicker. One
-// that has begun to wait meanwhile saw the slot taken, and is woken.
+// enter takes a slot at the target and a place at the upstream, both or none. It looks for a free
+// place first, so that it has to give the slot back only if another loop takes the place meanwhile.
+// A loop that began to wait in between has seen the slot taken, so enter wakes it.
 func (p *Pool) enter(now int64) bool {
 	if !p.local.hasPlace() || !p.slot.enter(now) {
 		return false
@@ -224,10 +227,11 @@ func (p *Pool) enter(now int64) bool {
 	return false
 }
 
-// available says whether enter would succeed now.
+// available reports whether enter would succeed now.
 func (p *Pool) available() bool { return p.slot.available() && p.local.hasPlace() }
 
-// enterAndReserve takes a slot and a place for a connection, both or none.
+// enterAndReserve takes a slot and a place, and counts a connection to be opened: all of them or
+// none.
 func (p *Pool) enterAndReserve(now int64) bool {
 	if !p.room() || !p.enter(now) {
 		return false
@@ -239,11 +243,12 @@ func (p *Pool) enterAndReserve(now int64) bool {
 	return false
 }
 
-// room says whether there may be one more connection.
+// room reports whether there may be one more connection.
 func (p *Pool) room() bool { return p.target.open.Load() < p.local.u.mostConnections() }
 
-// mostConnections is how many connections there may be to one target. Each loop needs one of its own
-// where one carries many requests: such a connection is hardly ever idle, and does not move.
+// mostConnections is how many connections to one target there may be. With HTTP/2 it is at least
+// one for each loop: a connection that carries many requests is hardly ever idle, and so does not
+// move to another loop.
 func (u *Upstream) mostConnections() int64 {
 	if u.options.Protocol == HTTP2 {
 		return int64(max(u.options.MaxConnections, u.env.Loops))
@@ -251,14 +256,15 @@ func (u *Upstream) mostConnections() int64 {
 	return int64(u.options.MaxConnections)
 }
 
-// undo gives back a slot for which no connection was found after all: another loop was quicker. A
-// loop that has begun to wait meanwhile saw the slot taken, and is woken.
+// undo gives back a slot and a place for which there was no connection after all, because another
+// loop took it first. A loop that began to wait in between has seen the slot taken, so undo wakes
+// it.
 func (p *Pool) undo(now int64) {
 	p.leave(now)
 	p.wakeOthers()
 }
 
-// wakeOthers wakes the loop, but for this one, whose request is to be served first.
+// wakeOthers wakes the loop, other than this one, whose request is to be served first.
 func (p *Pool) wakeOthers() {
 	if p.local.u.queues.waiting.Load() != 0 {
 		p.local.u.queues.wakeFirst(p.local.u, p.local.loop)
@@ -271,8 +277,8 @@ func (p *Pool) leave(now int64) {
 	p.leaveSlot(now)
 }
 
-// leaveSlot gives a slot back. When there are more than before, those who wait are told: what freed
-// this one serves one of them only.
+// leaveSlot gives a slot back. If the limit has grown, it wakes all loops whose requests wait: the
+// slot that is given back would let only one of these requests go on.
 func (p *Pool) leaveSlot(now int64) {
 	if p.slot.exit(now) && p.local.u.queues.waiting.Load() != 0 {
 		p.local.u.queues.wakeAll(p.local.u)
@@ -292,16 +298,16 @@ func (p *Pool) reserve() bool {
 	}
 }
 
-// Closed counts off a connection that was in use or being opened. A request that waits may take its
-// place. Loop only.
+// Closed counts off a connection that was in use or being opened, and gives its slot back. A
+// request that waits may open another connection instead. Loop only.
 func (p *Pool) Closed(now int64) {
 	p.leave(now)
 	p.ClosedFreed(now)
 }
 
-// Free gives the slot of a request back whose connection goes on: with other requests, or because what
-// it carries from now on has no end of its own, and is not work that the target's limit is about. Loop
-// only.
+// Free gives back the slot of a request whose connection stays in use. The connection either
+// carries other requests, or a stream that has no end of its own (a tunnel, for example) and is not
+// the kind of work that the target's limit is for. Loop only.
 func (p *Pool) Free(now int64) {
 	p.leave(now)
 	if p.limited() && p.local.u.queues.waiting.Load() != 0 {
@@ -309,8 +315,8 @@ func (p *Pool) Free(now int64) {
 	}
 }
 
-// ClosedFreed counts off a connection that holds no slot. A request that waits may take its place.
-// Loop only.
+// ClosedFreed counts off a connection that holds no slot. A request that waits may open another
+// connection instead. Loop only.
 func (p *Pool) ClosedFreed(now int64) {
 	p.count(-1)
 	if p.local.u.queues.waiting.Load() != 0 {
@@ -318,7 +324,8 @@ func (p *Pool) ClosedFreed(now int64) {
 	}
 }
 
-// take finds a connection, or the permission to open one (nil, true), for a request that waited.
+// take finds a connection for a request that waited. It returns (nil, true) if the caller may open
+// one.
 func (p *Pool) take(now int64) (Conn, bool) {
 	if !p.connectable() || !p.enter(now) {
 		return nil, false
@@ -337,19 +344,19 @@ func (p *Pool) take(now int64) (Conn, bool) {
 	return nil, false
 }
 
-// connectable says whether there is a connection, or room for one.
+// connectable reports whether there is a connection to take, or room to open one.
 func (p *Pool) connectable() bool {
 	return len(p.idle) > 0 || len(p.shared) > 0 || p.target.spare.n.Load() > 0 || p.room()
 }
 
-// ready says whether take would find something, as far as one can know without taking it.
+// ready reports whether take would succeed, as far as one can know without calling it.
 func (p *Pool) ready() bool {
 	return p.available() && p.connectable()
 }
 
-// park moves connections from the bottom of the stack to the spare list, at most n, and returns how
-// many left the stack. Those for which there is no room are retired. When they are wanted by
-// requests of other loops there always is.
+// park moves at most n connections from the bottom of the stack to the spare list, and returns how
+// many left the stack. It closes those for which the list has no room. wanted says that requests of
+// other loops wait for them: then there is always room.
 func (p *Pool) park(n int, wanted bool) int {
 	n = min(n, len(p.idle))
 	for _, c := range p.idle[:n] {
@@ -359,7 +366,7 @@ func (p *Pool) park(n int, wanted bool) int {
 	return n
 }
 
-// cut forgets the n oldest.
+// cut removes the n oldest connections from the stack.
 func (p *Pool) cut(n int) {
 	if n == 0 {
 		return
@@ -369,8 +376,8 @@ func (p *Pool) cut(n int) {
 	p.idle = p.idle[:kept]
 }
 
-// sweep closes connections that were idle too long, and parks those beyond one that have not been
-// used for a while.
+// sweep closes connections that were idle too long. Of the others it keeps one, and moves those not
+// used for surplusAge to the spare list while that has room.
 func (p *Pool) sweep(now int64) {
 	before := now - int64(p.local.u.options.IdleTimeout)
 	old := 0
@@ -397,7 +404,7 @@ func (p *Pool) sweep(now int64) {
 	}
 }
 
-// retire closes what is idle; what is busy is closed when it is put back.
+// retire closes the idle connections. Those in use are closed when they are put back.
 func (p *Pool) retire() {
 	p.gone = true
 	for _, c := range p.idle {

@@ -5,28 +5,30 @@ import (
 	"time"
 )
 
-// What a target takes at the least says which deadlines it cannot keep. It is the quickest of all
-// answers of the last five to ten seconds: a percentile would refuse requests of a kind that is quicker
-// than most, and the mean those of a kind that is cheap. So it is known only where there were answers
-// enough, and forgotten where none come any more: a target that has become quicker would else never
-// be asked again when every deadline is short.
+// The least time that a target takes to answer says which deadlines it cannot keep. It is the time
+// of the quickest answer in the last two whole periods and the one under way: a percentile would
+// refuse requests of a kind that is quicker than most, and the mean would refuse those of a cheap
+// kind. So it is known only if there were enough answers, and is forgotten when answers no longer
+// come: else a target that has become quicker would never be asked again when every deadline is
+// short.
 
 const (
 	quickestPeriod = 5 * int64(time.Second)
-	quickestEnough = 100 // answers of a period
+	quickestEnough = 100 // answers in a period, below which the period counts for nothing
 )
 
-// quickest is the time of a target's quickest answer. Loops read what it publishes; the rest belongs to
-// the one that observes.
+// quickest is the time of a target's quickest answer. Any loop may read the atomics; the rest
+// belongs to the loop that holds slots.mu.
 type quickest struct {
 	known atomic.Int64 // nanoseconds, 0 for not known
 	since atomic.Int64 // when the period under way began
 
-	before  int64 // of the period before, 0 for not known
+	before  int64 // nanoseconds of the quickest answer in the period before, 0 for not known
 	answers int   // in the period under way
 }
 
-// observe takes a window's answers, of which least has the quickest of the period.
+// observe takes in the number of answers in a window. least holds the time of the quickest answer
+// since the period began, and is reset when a new one begins. The caller holds slots.mu.
 func (q *quickest) observe(now int64, answers int, least *atomic.Int64) {
 	since := q.since.Load()
 	q.answers += answers
@@ -49,7 +51,8 @@ func (q *quickest) observe(now int64, answers int, least *atomic.Int64) {
 	q.since.Store(now)
 }
 
-// at is what the target takes at the least as far as one knows at a time, 0 for not known.
+// at returns the least time in nanoseconds that the target takes, as known at the time now; 0 for
+// not known.
 func (q *quickest) at(now int64) int64 {
 	if now-q.since.Load() >= 2*quickestPeriod {
 		return 0
@@ -57,7 +60,7 @@ func (q *quickest) at(now int64) int64 {
 	return q.known.Load()
 }
 
-// lower makes a time the least, where it is one and less than what was there.
+// lower sets least to t if t is positive and below it, or if least is not set.
 func lower(least *atomic.Int64, t int64) {
 	if t <= 0 {
 		return
@@ -70,9 +73,9 @@ func lower(least *atomic.Int64, t int64) {
 	}
 }
 
-// CannotAnswer says that no target answers in time, nanoseconds, as far as one knows. Once a second it says
-// so of nothing: answers that nobody may ask for are never seen, and targets, or the routes with short
-// deadlines, may have become quicker. Loop only.
+// CannotAnswer reports whether, as far as is known, no target can answer within left nanoseconds.
+// Once a second it returns false even so, to let one request try: if all were refused, no answer
+// would show that targets, or the routes with short deadlines, have become quicker. Loop only.
 func (l *Local) CannotAnswer(now, left int64) bool {
 	if least := l.Quickest(now); least == 0 || least < left {
 		return false
@@ -84,8 +87,9 @@ func (l *Local) CannotAnswer(now, left int64) bool {
 	return true
 }
 
-// Quickest is the time in nanoseconds in which any target may answer, from its head's sending on; 0 where
-// that is not known of all of them, which it is only where their concurrency is limited. Loop only.
+// Quickest returns the least time in nanoseconds that any usable target takes to answer, from the
+// sending of the request's head on. It returns 0 if that is not known for each of them: it never is
+// for a target whose concurrency is not limited. Loop only.
 func (l *Local) Quickest(now int64) (least int64) {
 	if len(l.usable) > measured { // too many to look at for one request
 		return 0

@@ -2,8 +2,8 @@ package upstream
 
 import "math/bits"
 
-// rng is a loop's own generator (xorshift64*): one word of state, no lock, repeatable from its
-// seed. Nothing secret hangs on it.
+// rng is a random number generator (xorshift64*) with one word of state, no lock, and numbers that
+// are repeatable from its seed. Nothing secret may depend on it.
 type rng struct{ state uint64 }
 
 func newRNG(seed uint64) rng {
@@ -22,7 +22,7 @@ func (r *rng) next() uint64 {
 	return x * 0x2545f4914f6cdd1d
 }
 
-// below draws from [0, n). The bias of the multiplication is under n/2⁶⁴.
+// below returns a random number in [0, n). The bias of the multiplication is under n/2⁶⁴.
 func (r *rng) below(n int) int {
 	hi, _ := bits.Mul64(r.next(), uint64(n))
 	return int(hi)
@@ -37,8 +37,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// HashKey is the key for Pick of what a request is hashed by. It is the same in every process, so
-// that several gateways agree, and is never 0. It does not allocate.
+// HashKey returns the key for Pick from the text that a request is hashed by. The key is the same
+// in every process, so that several gateways agree, and is never 0. HashKey does not allocate.
 func HashKey(b []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, c := range b {

@@ -40,46 +40,47 @@ func (q *waitList) remove(w *Waiter) {
 // waitRoom holds the waiting requests of a loop, by class.
 type waitRoom struct {
 	n       int
-	rank    int64  // of the request that is to be served next; never when nobody waits
+	rank    int64  // of the request that is to be served next; never when none waits
 	filled  uint64 // a bit for each bucket in which a request of any class waits
 	classes [Classes]*classRoom
 }
 
-// buckets is the number of queues that the clients of a class share. Clients whose hashes meet in
-// one are served as if they were one.
+// buckets is the number of queues that the clients of a class share. Clients whose hashes select
+// the same queue are served as if they were one client.
 const buckets = 64
 
 // classRoom holds the waiting requests of a class, by bucket.
 //
-// A bucket is served first come, first served, until its oldest request has waited for half of its
-// patience: then the newest goes first. In an overload a queue in order would serve only requests
-// that have waited for nearly as long as anybody waits for an answer; this way most of those that
-// are served are served at once, and the others learn early that they will not be. That goes on until
-// nobody has waited for half of a patience for as long as a whole one. If it ended when the oldest is
-// refused, every other request would be served in order, after half of its patience, and too late where
-// the answer takes the other half.
+// A bucket is served in order of arrival until its oldest request has waited for half of its
+// patience. From then on the newest request goes first. Under overload, a queue in order of arrival
+// would serve only requests that have waited for nearly as long as any client waits for an answer.
+// With the newest first, most of the requests that are served at all are served at once, and the
+// others are refused early. Order of arrival returns only once no request has been seen to wait for
+// half of its patience for the length of a whole patience. If it returned when the oldest request
+// is refused, every other request would be served in order, after half of its patience, and that is
+// too late where the answer takes the other half.
 type classRoom struct {
 	n      int
 	last   int    // the bucket that was served last
 	filled uint64 // a bit for each queue that is not empty
 	queues [buckets]bucket
 
-	since   int64 // since when the bucket longest has waited, never when nobody waits
-	longest int
+	since   int64 // when the wait of the bucket longest began; never when no request waits
+	longest int   // the bucket that has waited longest
 }
 
-// bucket is the queue of the clients whose hashes meet in it.
+// bucket is the queue of the clients whose hashes select it.
 type bucket struct {
 	waitList
-	served int64 // when it was served the last time
-	newest int64 // until when the newest goes first
+	served int64 // when it was last served
+	newest int64 // until when the newest request goes first
 }
 
-// since is since when the queue, which is not empty, has waited to be served.
+// since returns when the wait of the queue, which is not empty, began.
 func (q *bucket) since() int64 { return max(q.head.since, q.served) }
 
-// overdue says whether the oldest request of the queue, which is not empty, has waited for half of
-// its patience, and notes until when the newest goes first then.
+// overdue reports whether the oldest request of the queue, which is not empty, has waited for more
+// than half of its patience. If so it notes until when the newest request goes first.
 func (q *bucket) overdue(now int64) bool {
 	patience := q.head.Patience
 	if patience <= 0 || now-q.head.since <= patience/2 {
@@ -89,13 +90,13 @@ func (q *bucket) overdue(now int64) bool {
 	return true
 }
 
-// bucketOf is the queue of a client. The high bits of the product depend on all of the hash.
+// bucketOf returns the bucket of a client. The high bits of the product depend on all of the hash.
 func bucketOf(client uint64) int { return int(client * 0x9e3779b97f4a7c15 >> 58) }
 
 // rankShift makes room for a time under a class: 2.3 years of nanoseconds.
 const rankShift = 56
 
-// push takes a request in and says whether no other waits in the same bucket, of whatever class.
+// push adds a request and reports whether it is the only one in its bucket, counting all classes.
 func (r *waitRoom) push(w *Waiter) (first bool) {
 	c := r.classes[w.Class]
 	if c == nil { // most upstreams never need it
@@ -123,8 +124,8 @@ func (r *waitRoom) remove(w *Waiter) {
 	r.findRank()
 }
 
-// findRank orders loops by the request that each is to serve next: by class, then by who has waited
-// longest.
+// findRank sets the rank, by which loops are ordered: the class of the request to be served next in
+// its high bits, and below it the time since which the bucket that has waited longest waits.
 func (r *waitRoom) findRank() {
 	r.rank = never
 	if class := r.firstClass(); class >= 0 {
@@ -132,7 +133,7 @@ func (r *waitRoom) findRank() {
 	}
 }
 
-// firstClass is the lowest class in which a request waits, -1 when nobody waits.
+// firstClass returns the lowest class in which a request waits, -1 if none waits.
 func (r *waitRoom) firstClass() int {
 	for i, c := range r.classes {
 		if c != nil && c.n > 0 {
@@ -142,10 +143,11 @@ func (r *waitRoom) firstClass() int {
 	return -1
 }
 
-// next is the request that is to be served. Somebody waits, and the caller removes the request.
+// next returns the request to be served now. At least one must wait; the caller removes the
+// request.
 func (r *waitRoom) next(now int64) *Waiter { return r.classes[r.firstClass()].next(now) }
 
-// oldest is the request that has waited longest, nil when nobody waits.
+// oldest returns the request that has waited longest, nil if none waits.
 func (r *waitRoom) oldest() (w *Waiter) {
 	for _, c := range r.classes {
 		if c == nil {
@@ -158,8 +160,8 @@ func (r *waitRoom) oldest() (w *Waiter) {
 	return w
 }
 
-// hopeless is the oldest request of the bucket that w is about to join, when newer ones go before it:
-// it will not be served unless the load falls. nil when there is none.
+// hopeless returns the oldest request of the bucket that w is about to join, if newer requests go
+// before it: it will not be served unless the load falls. Else it returns nil.
 func (r *waitRoom) hopeless(w *Waiter, now int64) *Waiter {
 	c := r.classes[w.Class]
 	if c == nil {
@@ -171,7 +173,7 @@ func (r *waitRoom) hopeless(w *Waiter, now int64) *Waiter {
 	return nil
 }
 
-// of is how many requests of a class wait here.
+// of returns how many requests of a class wait here.
 func (r *waitRoom) of(class uint8) int {
 	if c := r.classes[class]; c != nil {
 		return c.n
@@ -179,9 +181,10 @@ func (r *waitRoom) of(class uint8) int {
 	return 0
 }
 
-// excess is the request that goes in place of w when more of w's class wait than can be served: of the
-// bucket with the most, where that is more than w's would have, the one that would be served last. nil
-// when w itself must not stay.
+// excess returns the request to be refused instead of w when more requests of w's class wait than
+// can be served: in the bucket with the most requests, the one that would be served last. It
+// returns nil, so that w itself is refused, if no bucket has more requests than w's would have with
+// it.
 func (r *waitRoom) excess(w *Waiter, now int64) *Waiter {
 	c := r.classes[w.Class]
 	if c == nil {
@@ -197,9 +200,10 @@ func (r *waitRoom) excess(w *Waiter, now int64) *Waiter {
 	return newest
 }
 
-// leastWanted is the request that goes when the room is full and another comes: the newest of the
-// bucket with the most in the highest class, if that is higher than the other's, or if it is the
-// same and that bucket has more than the other's. nil when it is the other that must not stay.
+// leastWanted returns the request to be refused instead of w when the room is full: the newest one
+// in the largest bucket of the highest class in which requests wait. That class must be higher than
+// w's, or else the same, and the bucket larger than w's would be with it. Else leastWanted returns
+// nil, so that w itself is refused.
 func (r *waitRoom) leastWanted(w *Waiter) *Waiter {
 	for class := Classes - 1; class >= int(w.Class); class-- {
 		c := r.classes[class]
@@ -215,7 +219,7 @@ func (r *waitRoom) leastWanted(w *Waiter) *Waiter {
 	return nil
 }
 
-// any says whether a request waits of which f is true.
+// any reports whether a request waits for which f returns true.
 func (r *waitRoom) any(f func(*Waiter) bool) bool {
 	for _, c := range r.classes {
 		if c == nil {
@@ -265,7 +269,7 @@ func (c *classRoom) findLongest() {
 	}
 }
 
-// next is the request to be served next.
+// next returns the request to be served now, from the buckets in rotation.
 func (c *classRoom) next(now int64) *Waiter {
 	ahead := bits.RotateLeft64(c.filled, -c.last-1)
 	c.last = (c.last + 1 + bits.TrailingZeros64(ahead)) % buckets
@@ -286,8 +290,8 @@ func (c *classRoom) oldest() (w *Waiter) {
 	return w
 }
 
-// newestOfLargest is the newest request of the bucket with the most, when it has more than most; nil
-// when none has.
+// newestOfLargest returns the newest request of the bucket with the most requests, or nil if no
+// bucket has more than most.
 func (c *classRoom) newestOfLargest(most int) (w *Waiter) {
 	for t := range c.queues {
 		if q := &c.queues[t]; q.n > most {

@@ -9,16 +9,18 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// A target whose concurrency is limited has slots: a connection in use, or being opened, holds one.
-// Who finds none waits (waiter.go), so that the queue of an overloaded service stands here, where it
-// has an order, and not in the service, where it makes every request slow.
+// A target whose concurrency is limited has slots. Each request at the target, or for which a
+// connection is being opened, holds one. A request that finds no free slot waits (waiter.go), so
+// that the queue of an overloaded service is here, where it has an order, and not in the service,
+// where it makes every request slow.
 //
-// How many slots there are a law decides (concurrency.Law), from what the loops see of the target.
-// Taking and giving back is exact over all loops: one atomic each. What is seen is counted in plain
-// fields of the loop's Pool and added to the target's every window; the loop that finds the window
-// over shows it to the law. So neither a lock nor another goroutine is on the way of a request.
+// A law (concurrency.Law) decides how many slots there are, from what the loops observe of the
+// target. Taking a slot and giving it back is exact over all loops, and each is one atomic
+// operation. What a loop observes it counts in plain fields of its Pool, and adds once a window to
+// what the target's slots have counted. The loop that finds the window over shows it to the law. So
+// no request waits for a lock or for another goroutine.
 
-// slotWindow is how long, in nanoseconds, loops gather what they see.
+// slotWindow is the length, in nanoseconds, of the window over which loops gather observations.
 const slotWindow = int64(50 * time.Millisecond)
 
 // slots are the places at a target, shared by all loops.
@@ -28,23 +30,23 @@ type slots struct {
 	taken atomic.Int64
 	_     [64]byte
 
-	// Of the window under way. Loops add.
+	// The window under way. Loops add to these.
 	completed atomic.Int64
 	failed    atomic.Int64
 	area      atomic.Int64 // requests × nanoseconds that slots were taken
-	limited   atomic.Bool  // somebody found no slot
+	limited   atomic.Bool  // a request found no slot
 	end       atomic.Int64 // of the window
 	least     atomic.Int64 // nanoseconds of the quickest answer since the period began, 0 for none
-	timed     atomic.Int64 // good answers, whose time counts for that, not shown to quickest yet
+	timed     atomic.Int64 // good answers that count towards least, and not shown to quickest yet
 
 	quickest quickest
 
-	mu    sync.Mutex // one loop at a time; none waits for it
+	mu    sync.Mutex // one loop at a time; loops only try it, and never wait for it
 	law   *concurrency.Law
 	began int64
 }
 
-// newSlots makes the slots of a target from options that were checked.
+// newSlots makes the slots of a target from options that were checked already.
 func newSlots(o concurrency.Options, now int64) *slots {
 	law, err := concurrency.New(o)
 	if err != nil {
@@ -57,7 +59,7 @@ func newSlots(o concurrency.Options, now int64) *slots {
 	return s
 }
 
-// take takes a slot, if there is one.
+// take takes a slot and reports whether one was free.
 func (s *slots) take() bool {
 	for {
 		n := s.taken.Load()
@@ -75,8 +77,8 @@ func (s *slots) take() bool {
 
 func (s *slots) free() bool { return s.taken.Load() < s.limit.Load() }
 
-// observe shows the law the window that is over. Of several loops that come at once one does it. It
-// says whether there are more slots than before.
+// observe shows the window to the law if it is over, and reports whether there are more slots than
+// before. If several loops call it at once, one of them does it and the others return false.
 func (s *slots) observe(now int64) (more bool) {
 	if now < s.end.Load() || !s.mu.TryLock() {
 		return false
@@ -98,7 +100,7 @@ func (s *slots) observe(now int64) (more bool) {
 	return s.limit.Swap(int64(limit)) < int64(limit)
 }
 
-// state explains the present limit. Any goroutine but a loop.
+// state explains the present limit. Any goroutine except a loop may call it, as it waits for mu.
 func (s *slots) state() concurrency.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,14 +112,14 @@ type slotUse struct {
 	*slots          // nil where the target's concurrency is not limited
 	used      int   // slots that this loop holds
 	since     int64 // when used changed
-	sum       int64 // requests × nanoseconds, not added to area yet
-	good, bad int64 // tries that ended, likewise
-	least     int64 // the quickest answer in nanoseconds, likewise; 0 for none
-	timed     int64 // good answers, likewise
-	flushed   int64 // when they were added
+	sum       int64 // requests × nanoseconds since the last flush
+	good, bad int64 // tries that ended since then
+	least     int64 // nanoseconds of the quickest answer since then; 0 for none
+	timed     int64 // good answers since then
+	flushed   int64 // when flush last added these to slots
 }
 
-// enter takes a slot where there must be one.
+// enter takes a slot, and reports whether the request may go on. Without a limit it always may.
 func (u *slotUse) enter(now int64) bool {
 	if u.slots == nil {
 		return true
@@ -129,8 +131,8 @@ func (u *slotUse) enter(now int64) bool {
 	return true
 }
 
-// exit gives a slot back. True means that there may be more slots than before, so that others that
-// wait are to be told.
+// exit gives a slot back. It returns true if the limit has grown, so that the caller must tell the
+// loops whose requests wait.
 func (u *slotUse) exit(now int64) (more bool) {
 	if u.slots == nil {
 		return false
@@ -146,14 +148,14 @@ func (u *slotUse) exit(now int64) (more bool) {
 	return u.observe(now)
 }
 
-// note keeps the sum of the time that slots were held.
+// note adds the time that slots were held until now to sum, and changes used.
 func (u *slotUse) note(now int64, by int) {
 	u.sum += int64(u.used) * (now - u.since)
 	u.used += by
 	u.since = now
 }
 
-// flush adds what this loop has seen to what the law is shown.
+// flush adds what this loop has observed to what the law is shown.
 func (u *slotUse) flush(now int64) {
 	u.note(now, 0)
 	u.area.Add(u.sum)
@@ -164,13 +166,14 @@ func (u *slotUse) flush(now int64) {
 	u.sum, u.good, u.bad, u.least, u.timed, u.flushed = 0, 0, 0, 0, 0, now
 }
 
-// noteLimited says that a request goes on waiting. While somebody waits all the time, what becomes free
-// is given on at once, and nobody looks for a slot and finds none.
+// noteLimited notes that a request goes on waiting for a slot. take alone would not notice: while
+// requests wait all the time, a slot that becomes free is passed on at once, and no request looks
+// for one in vain.
 func (u *slotUse) noteLimited() {
 	if u.slots != nil && !u.free() && !u.limited.Load() {
 		u.limited.Store(true)
 	}
 }
 
-// available says whether enter would succeed now.
+// available reports whether enter would succeed now.
 func (u *slotUse) available() bool { return u.slots == nil || u.free() }

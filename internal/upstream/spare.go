@@ -10,8 +10,8 @@ import (
 // mean many times the connections. A connection here belongs to no loop; it still counts in
 // Target.open.
 //
-// n may be read without the lock, so that a loop takes the lock only when there is something. It is
-// written under it.
+// n is written under the lock and may be read without it, so that a loop takes the lock only if
+// there is a connection.
 type spare struct {
 	n     atomic.Int32
 	bound int
@@ -26,8 +26,9 @@ type parked struct {
 	since int64 // when it became idle
 }
 
-// put leaves a connection here. It refuses when the list is closed, or full and nobody waits for
-// the connection: the caller keeps it.
+// put adds a connection that has been idle since the time since. It returns false, and leaves the
+// connection to the caller, if the list is closed, or if it is full and no request waits for the
+// connection (wanted).
 func (s *spare) put(p Parked, since int64, wanted bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,10 +40,11 @@ func (s *spare) put(p Parked, since int64, wanted bool) bool {
 	return true
 }
 
-// room says whether put would take one, as far as one can know without the lock.
+// room reports whether put would take a connection that is not wanted, as far as one can know
+// without the lock.
 func (s *spare) room() bool { return int(s.n.Load()) < s.bound }
 
-// get takes the connection that came last, which is the likeliest to be alive.
+// get takes the connection that came last, which is the most likely to be alive.
 func (s *spare) get() (Parked, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,8 +59,8 @@ func (s *spare) get() (Parked, bool) {
 	return p, true
 }
 
-// expire closes the connections that have been idle since before a time, and those beyond the bound
-// which were wanted and not fetched, and returns how many.
+// expire closes the connections that became idle before a time, and the oldest ones beyond the
+// bound, which were wanted but not taken. It returns how many it closed.
 func (s *spare) expire(before int64) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

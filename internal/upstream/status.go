@@ -7,22 +7,22 @@ import (
 	"plimsoll/internal/concurrency"
 )
 
-// Status is what all loops share of an upstream. It is a copy.
+// Status is a copy of the state of an upstream that all loops share.
 type Status struct {
 	Name    string
 	Policy  Policy
 	Targets []TargetStatus
 	Names   []NameStatus
-	// Ejections ever, those of targets that are gone included.
+	// Ejections counts all ejections ever, including those of targets that are gone.
 	Ejections uint64
-	// Transitions of breakers ever.
+	// Transitions counts all transitions of breakers ever.
 	Transitions uint64
-	// Bound is how many requests may be at all targets together, and InFlight how many are; both 0
-	// where nothing bounds them. After a reload those count that began before it.
+	// Bound is how many requests may be at all targets together, and InFlight how many are. Both
+	// are 0 if there is no bound. After a reload, requests that began before it count as well.
 	Bound, InFlight int
 }
 
-// TargetStatus is what all loops share of a target.
+// TargetStatus is a copy of the state of a target that all loops share.
 type TargetStatus struct {
 	Address string
 	Host    string
@@ -32,23 +32,24 @@ type TargetStatus struct {
 	State string
 	// Usable says that nothing keeps it from being picked.
 	Usable bool
-	// Why says what keeps it from being used, or what brought it back; ChangedAgo is how long the
-	// last change is ago.
+	// Why says what keeps the target from being used, or what brought it back. ChangedAgo is how
+	// long ago its state last changed.
 	Why        string
 	ChangedAgo time.Duration
 	Light      *CheckStatus
 	Deep       *CheckStatus
-	// ConsecutiveFailures of real traffic, Ejections ever, and the time left of the present one.
+	// ConsecutiveFailures counts those of real traffic. Ejections counts all ejections ever.
+	// EjectedFor is the time left of the present ejection, 0 for none.
 	ConsecutiveFailures int
 	Ejections           uint64
 	EjectedFor          time.Duration
-	// Connections open over all loops, being dialled included; Spare are those that lie between the
-	// loops.
+	// Connections is how many are open or being dialled, over all loops. Spare is how many of them
+	// are in the spare list.
 	Connections int
 	Spare       int
 	// Concurrency is the limit on requests at the target; nil where there is none.
 	Concurrency *ConcurrencyStatus
-	// Breaker is nil where there is none. One of the whole upstream shows at each target.
+	// Breaker is nil where there is none. The breaker of a whole upstream is given for each target.
 	Breaker *breaker.Status
 }
 
@@ -68,7 +69,7 @@ type CheckStatus struct {
 	Successes int
 }
 
-// NameStatus is what DNS said of a configured name. The admin API shows it as it is.
+// NameStatus is what DNS last said about a configured name. The admin API shows it unchanged.
 type NameStatus struct {
 	Host      string   `json:"host"`
 	Addresses []string `json:"addresses"`
@@ -133,7 +134,7 @@ func (s *streak) status(now int64) *CheckStatus {
 		Failures: s.failures, Successes: s.successes}
 }
 
-// MemberReport is what one loop knows of a target.
+// MemberReport is what one loop knows about a target.
 type MemberReport struct {
 	Address     string
 	Usable      bool
@@ -146,9 +147,9 @@ type MemberReport struct {
 	Failures    uint64
 }
 
-// Members copies what the loop knows of its targets, at most so many from the index from on: an
-// upstream may have thousands, and a caller must not keep the loop from its work. It is empty
-// when there are no more. Loop only.
+// Members copies what the loop knows about its targets, beginning at the index from, and of at most
+// most of them: an upstream may have thousands, and a caller must not keep the loop from its work.
+// The list is empty if there are no more. Loop only.
 func (l *Local) Members(now int64, from, most int) (list []MemberReport) {
 	for i := from; i < min(from+most, len(l.members)); i++ {
 		m := l.members[i]
@@ -169,11 +170,12 @@ type Load struct {
 	Refused     uint64
 	Hopeless    uint64 // of these, because more of a class waited than could be served in its patience
 	Outstanding int    // requests under way
-	Idle        int    // connections; those between the loops are not among them
+	Idle        int    // connections, without those in the spare lists
 }
 
-// AddLoad adds what the loop knows to sum, its targets from the index from on and at most so many.
-// It returns the index to go on at, 0 when there are no more. It does not allocate. Loop only.
+// AddLoad adds this loop's load to sum. It adds that of at most most targets, beginning at the
+// index from, and returns the index to continue at, 0 if there are no more. It does not allocate.
+// Loop only.
 func (l *Local) AddLoad(sum *Load, from, most int) (next int) {
 	if from == 0 {
 		sum.Waiting += l.waiters.n

@@ -24,9 +24,9 @@ const stateChecked = stateDown | stateDeepDown
 
 // Target is one address of an upstream, shared by all loops.
 //
-// Loops read state and readyAt when the upstream's version moved, and fails at the end of each
-// request; all three change rarely. Everything that loops write often enough to matter is on cache
-// lines of its own. The rest belongs to Upstream.mu.
+// Loops read state and readyAt when the upstream's version has changed, and fails at the end of
+// each request; all three change rarely. The fields that loops write often are on cache lines of
+// their own. The rest is guarded by Upstream.mu.
 type Target struct {
 	addr   Address
 	weight int
@@ -44,7 +44,7 @@ type Target struct {
 	slots    *slots           // nil where the concurrency is not limited
 	breaker  *breaker.Breaker // nil where there is none
 
-	// Under Upstream.mu:
+	// Guarded by Upstream.mu:
 	light, deep streak
 	ejectedAt   int64
 	ejectedTill int64
@@ -56,17 +56,17 @@ type Target struct {
 	stop        context.CancelFunc // of its health checks
 }
 
-// neverReady is a readyAt so long ago that no slow start is under way.
+// neverReady is a value of readyAt so long ago that no slow start is under way.
 const neverReady = math.MinInt64 / 2
 
 // Address is where the target listens.
 func (t *Target) Address() Address { return t.addr }
 
-// Weight is the configured one.
+// Weight is the weight in the config, or that of the name that the target is an address of.
 func (t *Target) Weight() int { return t.weight }
 
-// eligible says whether the target counts among those that could be used: the panic threshold is a
-// share of these, and panic never uses another.
+// eligible reports whether the target could be used if it were well. The panic threshold is a share
+// of the eligible targets, and panic uses only these.
 func (t *Target) eligible(state uint32) bool {
 	return t.weight > 0 && state&(stateDrained|stateGone) == 0
 }
@@ -77,7 +77,8 @@ type set struct {
 	ring    ring // only for policy hash
 }
 
-// explain is why the target is not usable, or what changed last. The caller holds Upstream.mu.
+// explain returns why the target is not usable, or, if it is, the reason of the last change. The
+// caller holds Upstream.mu.
 func (t *Target) explain() string {
 	state := t.state.Load()
 	if state == 0 {
@@ -91,7 +92,7 @@ func (t *Target) explain() string {
 	return strings.Join(all, "; ")
 }
 
-// stateName is the state in words, the most lasting reason first.
+// stateName returns the state in words. Of several reasons it names the most lasting.
 func stateName(state uint32, weight int) string {
 	switch {
 	case state&stateGone != 0:
@@ -110,7 +111,7 @@ func stateName(state uint32, weight int) string {
 	return "up"
 }
 
-// streak turns single results of a health check into up and down.
+// streak decides from the single results of a health check whether a target is up or down.
 type streak struct {
 	asked     bool // there was at least one result
 	down      bool
@@ -120,8 +121,8 @@ type streak struct {
 	at        int64
 }
 
-// add counts one result and reports whether up or down changed by it. Before any result a target is
-// up.
+// add counts one result and reports whether it changed down. A target is up before the first
+// result.
 func (s *streak) add(now int64, err error, unhealthyAfter, healthyAfter int) bool {
 	s.asked, s.at = true, now
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 // BreakerOptions put a circuit breaker before each target, or one before all of them.
 type BreakerOptions struct {
 	breaker.Options      // without OnTransition
-	Whole           bool // one for the upstream
+	Whole           bool // one breaker for the whole upstream
 }
 
-// newBreaker makes a breaker from options that were checked. at is the target it stands before,
-// empty for the whole upstream.
+// newBreaker makes a breaker from options that were checked already. at is the address of its
+// target, empty for the whole upstream.
 func (u *Upstream) newBreaker(at string, now int64) *breaker.Breaker {
 	o := u.options.Breaker.Options
 	o.OnTransition = func(t breaker.Transition) {
@@ -32,13 +32,13 @@ func (u *Upstream) newBreaker(at string, now int64) *breaker.Breaker {
 	return b
 }
 
-// transition is one of a breaker that is to be logged.
+// transition is a transition of a breaker that is to be logged.
 type transition struct {
 	target string // empty for the whole upstream
 	breaker.Transition
 }
 
-// keptTransitions is how many transitions wait for the log; what comes beyond is only counted.
+// keptTransitions is how many transitions can wait to be logged. Further ones are only counted.
 const keptTransitions = 64
 
 func (u *Upstream) logTransition(t transition) {
@@ -54,9 +54,9 @@ func (u *Upstream) logTransition(t transition) {
 
 func round2(x float64) float64 { return math.Round(x*100) / 100 }
 
-// Admit asks the target's breaker whether a try may be made there. The ticket goes to Settle when
-// the try is over, however it ended. False means that it may not: another target may have it. Loop
-// only; it does not allocate.
+// Admit asks the target's breaker whether a try may be made there. If it returns true, pass the
+// ticket to Settle when the try is over, however it ended. If it returns false, another target may
+// still admit the try. Loop only; it does not allocate.
 func (m *Member) Admit(now int64) (breaker.Ticket, bool) {
 	b := m.target.breaker
 	if b == nil {
@@ -66,7 +66,8 @@ func (m *Member) Admit(now int64) (breaker.Ticket, bool) {
 	return t, t.Kind != breaker.Refused
 }
 
-// Settle tells the target's breaker how a try ended that Admit let through. Loop only.
+// Settle tells the target's breaker how a try ended that Admit let through. latency is in
+// nanoseconds. Loop only.
 func (m *Member) Settle(now int64, t breaker.Ticket, o Outcome, latency int64) {
 	b := m.target.breaker
 	if b == nil {
@@ -82,17 +83,18 @@ func (m *Member) Settle(now int64, t breaker.Ticket, o Outcome, latency int64) {
 	b.Done(now, t, how, latency, m.saturation())
 }
 
-// saturation is about the share of the connections there may be to the target that are in use: this
-// loop's part, as if all loops had as many. It is not the share of a concurrency limit: that is all
-// of it whenever more is offered than the target can do, which is not a reason to leave it alone.
+// saturation estimates which share of the connections that the target may have is in use, as if
+// every loop had as many outstanding tries as this one. It does not use the share of the
+// concurrency limit: that limit is reached whenever more is offered than the target can do, which
+// is no reason to stop sending to it.
 func (m *Member) saturation() float64 {
 	u := m.local.u
 	return min(1, float64(m.outstanding*u.env.Loops)/float64(u.options.MaxConnections))
 }
 
-// ForceBreaker has the breaker before a target do as an operator says: "open", "closed" or
-// "automatic". One of the whole upstream is forced for all targets. It does not outlive a reload that
-// changes the upstream. Any goroutine.
+// ForceBreaker sets the state of the breaker of the target at address, for an operator: "open",
+// "closed" or "automatic". If the breaker is that of the whole upstream, this applies to all
+// targets. It does not outlive a reload that changes the upstream. Any goroutine may call it.
 func (u *Upstream) ForceBreaker(address, state string) error {
 	command, ok := map[string]breaker.Command{
 		"automatic": breaker.Automatic, "open": breaker.ForceOpen, "closed": breaker.ForceClosed,
@@ -113,7 +115,7 @@ func (u *Upstream) ForceBreaker(address, state string) error {
 	return fmt.Errorf("upstream %s has no target %q", u.name, address)
 }
 
-// RetryAfter is how many nanoseconds it takes until the target's breaker may let a try through.
+// RetryAfter returns in how many nanoseconds the target's breaker may let a try through.
 func (m *Member) RetryAfter(now int64) int64 {
 	if m.target.breaker == nil {
 		return 0

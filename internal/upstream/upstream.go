@@ -21,7 +21,7 @@ import (
 // startWait is how long Start waits for the first answers of DNS.
 const startWait = 2 * time.Second
 
-// entry is one configured address with the addresses it stands for.
+// entry is one configured address, with the IP addresses that it resolves to if it is a name.
 type entry struct {
 	option TargetOption
 	addr   Address
@@ -55,29 +55,29 @@ type Upstream struct {
 
 	mu        sync.Mutex
 	entries   []entry
-	drained   map[string]bool // by address, so that an operator's word outlives a new answer of DNS
-	heir      *Upstream       // that takes this one's place; nil for none
+	drained   map[string]bool // by address, so that Drain outlives a new answer of DNS
+	heir      *Upstream       // the upstream that replaces this one; nil for none
 	started   bool
 	closed    bool
-	settled   bool  // Start is over: targets that come now are new
+	settled   bool  // Start has returned: a target added from now on begins with slow start
 	nextRates int64 // when success rates are compared next
 	ejections uint64
-	draws     rng // when checks begin
+	draws     rng // for the random times at which checks begin
 
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 	kick   chan struct{}   // a target has failed often enough
-	checks chan struct{}   // bounds the health checks at once
+	checks chan struct{}   // bounds how many health checks run at once
 	moved  chan transition // of breakers, to be logged
 
-	// What reaches the world outside, replaced in tests.
+	// The functions that use the network. Tests replace them.
 	probe  func(ctx context.Context, t *Target, asks string) error
 	lookup func(ctx context.Context, host string) ([]netip.Addr, time.Duration, error)
 }
 
-// New makes an upstream from options. Addresses that need no lookup are targets at once. Nothing
-// runs before Start.
+// New makes an upstream from options. Addresses that need no lookup become targets at once. No
+// goroutine runs before Start.
 func New(name string, o Options, e Env) (*Upstream, error) {
 	o, err := o.checked()
 	if err != nil {
@@ -93,7 +93,7 @@ func New(name string, o Options, e Env) (*Upstream, error) {
 	if e.Seed == 0 {
 		e.Seed = rand.Uint64() | 1
 	}
-	e.Seed ^= HashKey([]byte(name)) // what upstreams draw must not be the same for all
+	e.Seed ^= HashKey([]byte(name)) // so that upstreams do not all draw the same numbers
 	u := &Upstream{
 		name: name, options: o, env: e, log: e.Log.With("upstream", name),
 		drained: make(map[string]bool),
@@ -147,8 +147,7 @@ func New(name string, o Options, e Env) (*Upstream, error) {
 // Name is the upstream's name.
 func (u *Upstream) Name() string { return u.name }
 
-// Hosts are the hosts of the configured targets, as Address.Host says them, in the configured
-// order.
+// Hosts returns Address.Host of each configured target, in the configured order.
 func (u *Upstream) Hosts() (hosts []string) {
 	for i := range u.entries {
 		hosts = append(hosts, u.entries[i].addr.Host)
@@ -159,9 +158,9 @@ func (u *Upstream) Hosts() (hosts []string) {
 // Local is a loop's own view. Only that loop may use it.
 func (u *Upstream) Local(loop int) *Local { return u.locals[loop] }
 
-// Start begins health checks, ejection and lookups. It waits for the first answers of DNS, at most
-// two seconds; without them the upstream begins with the targets it has and says so. Call it once,
-// and for several upstreams at the same time.
+// Start begins health checks, ejection and lookups. It waits at most two seconds for the first
+// answers of DNS. If some are missing by then, it logs a warning, and the upstream begins with the
+// targets it has. Call it once. To start several upstreams, call it for all of them concurrently.
 func (u *Upstream) Start() {
 	u.mu.Lock()
 	if u.started || u.closed {
@@ -204,10 +203,10 @@ func (u *Upstream) Start() {
 	u.mu.Unlock()
 }
 
-// Close ends the goroutines and waits for them, and closes the connections that no loop holds. The
-// loops' own are closed by Local.Close, on each loop. After a reload that replaced the upstream,
-// call both when the last exchange of the old snapshot is over: until then it still serves them,
-// retries and waits included.
+// Close ends the goroutines, waits for them, and closes the connections that no loop holds.
+// Local.Close closes those of a loop, on that loop. After a reload that replaced the upstream, call
+// both when the last exchange of the old snapshot is over: until then the upstream still serves
+// these exchanges, their retries and waits included.
 func (u *Upstream) Close() {
 	u.mu.Lock()
 	u.closed = true
@@ -216,7 +215,7 @@ func (u *Upstream) Close() {
 	u.wg.Wait()
 	for _, t := range u.set.Load().targets {
 		left := t.open.Load() - int64(t.spare.close())
-		// A TLS handshake that was given up is counted off when its goroutine has ended.
+		// A TLS handshake that was abandoned stays counted until its goroutine has ended.
 		if invariant.Sequential && left != 0 && u.options.TLS == nil {
 			panic(fmt.Sprintf("upstream: at the end %d connections to %s are still counted", left, t.addr))
 		}
@@ -230,8 +229,9 @@ func (u *Upstream) Close() {
 	}
 }
 
-// rebuild makes the set again from the entries. Targets that stay keep their identity, and so their
-// state and pools. New calls it before there is any other goroutine; later callers hold mu.
+// rebuild makes the set of targets again from the entries. A target that stays in it with the same
+// weight keeps its identity, and so its state and pools. New calls it before there is any other
+// goroutine; later callers hold mu.
 func (u *Upstream) rebuild(now int64) {
 	type key struct {
 		at   string
@@ -288,8 +288,8 @@ func (u *Upstream) rebuild(now int64) {
 	u.queues.wakeAll(u)
 }
 
-// newTarget makes a target. Those that are there at the start begin with their full share: nobody
-// could take it for them.
+// newTarget makes a target. A target made before Start has returned begins with its full share, and
+// without slow start: there are no other targets yet that could take the traffic instead.
 func (u *Upstream) newTarget(a Address, weight int, now int64) *Target {
 	t := &Target{addr: a, weight: weight, changed: now}
 	t.spare.bound = u.spareBound()
@@ -316,7 +316,8 @@ func (u *Upstream) newTarget(a Address, weight int, now int64) *Target {
 	return t
 }
 
-// drop ends what runs for a target that is no longer in the set.
+// drop ends the health checks of a target that is no longer in the set, and closes its spare
+// connections.
 func (u *Upstream) drop(t *Target) {
 	t.state.Or(stateGone)
 	if t.stop != nil {
@@ -325,8 +326,8 @@ func (u *Upstream) drop(t *Target) {
 	t.spare.close()
 }
 
-// change sets or clears one bit of a target's state. The caller holds mu. It does nothing when the
-// state has them so already.
+// change sets or clears one bit of a target's state. It does nothing if the bit already has that
+// value. The caller holds mu.
 func (u *Upstream) change(t *Target, now int64, set, clear uint32, why string) {
 	before := t.state.Load()
 	after := before&^clear | set
@@ -349,13 +350,14 @@ func (u *Upstream) change(t *Target, now int64, set, clear uint32, why string) {
 
 const whyDrained = "taken out by an operator"
 
-// Drain takes the targets with this address out of use until Restore, whatever their health says.
+// Drain takes the targets with this address out of use until Restore, whatever their health.
 // Requests under way finish.
 func (u *Upstream) Drain(address string) error {
 	return u.operator(address, stateDrained, 0, whyDrained)
 }
 
-// Restore puts a drained target back into use; its health decides again.
+// Restore undoes Drain: the health of the targets with this address decides again whether they are
+// used.
 func (u *Upstream) Restore(address string) error {
 	return u.operator(address, 0, stateDrained, "put back by an operator")
 }
@@ -382,21 +384,22 @@ func (u *Upstream) operator(address string, set, clear uint32, why string) error
 		delete(u.drained, address)
 	}
 	if u.heir != nil && !u.heir.over() {
-		// It has the address or it has not: who asked knew this one's.
+		// The heir may not have the address. That is no error: the operator named a target of this
+		// upstream.
 		_ = u.heir.operator(address, set, clear, why)
 	}
 	return nil
 }
 
-// over says whether Close was called.
+// over reports whether Close was called.
 func (u *Upstream) over() bool {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.closed
 }
 
-// spareBound is how many idle connections of a target may lie between the loops: one loop needs
-// none.
+// spareBound is how many idle connections the spare list of a target may hold. A single loop needs
+// no spare list.
 func (u *Upstream) spareBound() int {
 	if u.env.Loops == 1 || u.options.MaxIdle < 2 {
 		return 0
@@ -404,7 +407,8 @@ func (u *Upstream) spareBound() int {
 	return min(defaultSpareBound, max(1, u.options.MaxIdle/4))
 }
 
-// idleBound is one loop's part of MaxIdle: what the spare list leaves, divided.
+// idleBound is how many idle connections to a target one loop may keep: its part of MaxIdle, less
+// the spare list.
 func (u *Upstream) idleBound() int {
 	if u.options.MaxIdle == 0 {
 		return 0
@@ -412,5 +416,5 @@ func (u *Upstream) idleBound() int {
 	return max(1, (u.options.MaxIdle-u.spareBound())/u.env.Loops)
 }
 
-// never is a time that does not come.
+// never is a time that does not come, in nanoseconds.
 const never = math.MaxInt64

@@ -9,62 +9,64 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// Requests that find every connection of their targets in use, or every place that a target's
-// concurrency limit leaves (slots.go), or the upstream's bound (bound.go), wait on their loop. Lower
-// SLA classes are served first, and the clients of a class in rotation (room.go): one client with a
-// thousand requests neither keeps the others waiting nor fills the room. What they wait for can become
-// free on another loop, and then this loop must learn of it. The steps:
+// A request waits on its loop if all connections to its targets are in use, or if the limit of a
+// target (slots.go) or of the upstream (bound.go) is reached. Lower SLA classes are served first,
+// and the clients of a class in rotation (room.go), so that one client with a thousand requests
+// neither keeps the others waiting nor fills the room. A connection, slot or place can become free
+// on another loop than that of the request, so loops have to tell each other:
 //
-//   - A loop that begins to wait says so (queues.waiting, and its queue's rank and length), and
-//     then looks whether there is something after all. A loop that frees something first makes it
-//     free, and then looks whether somebody waits. All of these are sequentially consistent
-//     atomics, so one of the two sees the other: no wake-up is lost.
-//   - Who frees something serves its own requests, unless another loop has one of a lower class, or
-//     a client of another loop has waited longer by more than fairnessGap: moving a connection
-//     between loops costs something, so it is not done for a few milliseconds, and nobody starves.
-//     A client has waited since its first request came, or since it was served the last time,
-//     whichever is later.
-//   - A connection that carries many requests (Pool.Share) does not move. A loop that has one, and that
-//     is kept back only by loops that have none and can get none (queue.stuck), serves its own
-//     requests: nobody else could use what is free.
-//   - Something to be moved is left in the target's spare list (or is closed, which leaves the
-//     permission to open another), and the loop whose request is to be served first is woken. A woken
-//     loop that has served all its requests wakes the next, and so does one that finds nothing of
-//     use. Each loop has at most one wake-up posted.
-//   - Idle connections on other loops hold places too: a loop that begins to wait asks loops that
-//     may have some to give them up.
-//   - Newcomers that would take from under those who wait are refused by Pool.Open and wait as well.
+//   - A loop whose request begins to wait publishes that (queues.waiting, and the rank and length
+//     of its queue), and then looks once more whether something is free. A loop that frees
+//     something first makes it free, and then looks whether requests wait. All of these are
+//     sequentially consistent atomics, so at least one of the two sees the other: no wake-up is
+//     lost.
+//   - A loop that frees something serves its own requests, unless a request of a lower class waits
+//     on another loop, or a client there has waited longer by more than fairnessGap. Moving a
+//     connection between loops costs something, so it is not done for a few milliseconds; and no
+//     client starves. A client's wait counts from when its first request came, or from when it was
+//     last served, whichever is later.
+//   - A connection that carries many requests (Pool.Share) does not move. If a loop has one, and
+//     all loops that go before it neither have a connection nor can get one (queue.stuck), it
+//     serves its own requests: no other loop could use what is free.
+//   - A connection to be moved is left in the target's spare list (or is closed, which permits
+//     another one to be opened), and the loop whose request is to be served first is woken. A woken
+//     loop that has served all its requests, or that can use nothing of what is free, wakes the
+//     next. Each loop has at most one wake-up posted.
+//   - Idle connections on other loops count as well: a loop whose request begins to wait asks the
+//     loops that may have some to give them up.
+//   - A new request may not overtake those that wait: Pool.Open refuses it, and it waits as well.
 //
-// A change of a target wakes every loop whose requests wait: it came back, or was the last that
-// could have served them. The sweep serves once a second whatever the above overlooked.
+// A change of a target wakes every loop whose requests wait, because the target can be used again,
+// or was the last that could have served them. Whatever all this overlooks, the sweep serves within
+// a second.
 //
-// Rejected: one shared queue under a lock. It is simpler, and moves nearly every connection to
+// Rejected: one shared queue under a lock. It is simpler, but moves nearly every connection to
 // another loop exactly when there is too much to do.
 
-// Waiting is a request that waits. Its methods are called on its loop, exactly one of them, once,
-// unless it was removed, and never from within its own Wait.
+// Waiting is the owner of a Waiter: a request that waits. Exactly one of its methods is called,
+// once and on its loop, unless the Waiter was removed. Neither is called from within its own Wait.
 type Waiting interface {
-	// Ready gives a connection of a member, or, when c is nil, the permission to open one: then
-	// Closed is owed as after Open.
+	// Ready hands over a connection of a member, or, if c is nil, the permission to open one: then
+	// the request must call Closed as after Open.
 	Ready(now int64, m *Member, c Conn)
-	// Refused says that there will be none.
+	// Refused says that the request gets no connection, and why.
 	Refused(now int64, why Unavailable)
 }
 
-// Waiter is a place in the queue. It is part of the request, so that waiting does not allocate. The
-// zero value with Owner set is ready for use, and may be used again after it left the queue.
+// Waiter is a place in the queue. It is a field of the request, so that waiting does not allocate.
+// A zero value with Owner set is ready for use, and may be used again once it has left the queue.
 type Waiter struct {
 	Owner  Waiting
-	Client uint64 // a hash of whose request it is: requests of one value share a bucket
-	Class  uint8  // its SLA class: lower ones are served first; less than Classes
-	// nanoseconds that it may wait, where the target's concurrency is limited; 0 for no bound
+	Client uint64 // a hash of the client: requests with the same value share a bucket
+	Class  uint8  // the SLA class: lower ones are served first; less than Classes
+	// how many nanoseconds it may wait, where the target's concurrency is limited; 0 for no bound
 	Patience   int64
 	local      *Local
 	prev, next *Waiter
 	since      int64
 }
 
-// Waiting is how many requests wait, on all loops. Any goroutine.
+// Waiting returns how many requests wait, on all loops. Any goroutine may call it.
 func (u *Upstream) Waiting() int {
 	if u.queues.waiting.Load() == 0 {
 		return 0
@@ -72,8 +74,9 @@ func (u *Upstream) Waiting() int {
 	return u.queues.wanted(-1)
 }
 
-// AnyWaits says whether a request waits, on any loop, whose Client is one that lacks says true of.
-// Where clients share a bucket on another loop it takes one of them to be. Loop only.
+// AnyWaits reports whether a request waits, on any loop, for whose Client lacks returns true. If
+// several clients share a bucket on another loop, AnyWaits assumes that lacks is true for one of
+// them. Loop only.
 func (l *Local) AnyWaits(lacks func(client uint64) bool) bool {
 	if l.waiters.any(func(w *Waiter) bool { return lacks(w.Client) }) {
 		return true
@@ -86,8 +89,8 @@ func (l *Local) AnyWaits(lacks func(client uint64) bool) bool {
 	return false
 }
 
-// anyWaits is AnyWaits for another loop. What that loop changes meanwhile is seen or is not: who
-// asks comes again.
+// anyWaits is AnyWaits for the queue of another loop. It may miss what that loop changes meanwhile;
+// the caller asks again later.
 func (q *queue) anyWaits(lacks func(client uint64) bool) bool {
 	filled := q.filled.Load()
 	if filled == 0 {
@@ -107,22 +110,22 @@ func (q *queue) anyWaits(lacks func(client uint64) bool) bool {
 // the posted flags.
 type queue struct {
 	_           [64]byte
-	rank        atomic.Int64 // of the request to be served first (waitRoom.rank); never when nobody waits
+	rank        atomic.Int64 // of the request to be served first (waitRoom.rank); never if none
 	length      atomic.Int64
-	filled      atomic.Uint64                          // the bits of those whose requests wait
-	clients     atomic.Pointer[[buckets]atomic.Uint64] // whose requests wait in each; nil before the first
+	filled      atomic.Uint64                          // a bit for each bucket that is not empty
+	clients     atomic.Pointer[[buckets]atomic.Uint64] // by bucket; nil before the first
 	mayIdle     atomic.Bool                            // the loop may have idle connections
 	wakePosted  atomic.Bool
 	yieldPosted atomic.Bool
-	stuck       atomic.Bool // there was no connection, nor room for one, when the loop looked the last time
+	stuck       atomic.Bool // when the loop last looked, it had no connection, nor room for one
 	_           [64]byte
 }
 
 // several stands for the client of a bucket in which requests of more than one client wait.
 const several = 0
 
-// note makes it seen whose request joins a bucket; first says that it is alone there. A bucket that
-// was shared counts as shared until it is empty.
+// note publishes the client whose request joins a bucket; first says that no other request waits in
+// the bucket. A bucket that several clients shared counts as shared until it is empty.
 func (q *queue) note(client uint64, first bool) {
 	clients := q.clients.Load()
 	if clients == nil {
@@ -139,21 +142,21 @@ func (q *queue) note(client uint64, first bool) {
 	}
 }
 
-// post wakes the loop, unless it is about to be.
+// post wakes the loop l, unless a wake-up is posted to it already.
 func (q *queue) post(l *Local) {
 	if q.wakePosted.CompareAndSwap(false, true) {
 		l.u.env.Post(l.loop, l.wakeFn)
 	}
 }
 
-// postYield asks the loop for its idle connections, where it may have some.
+// postYield asks the loop l for its idle connections, if it may have some.
 func (q *queue) postYield(l *Local) {
 	if q.mayIdle.Load() && q.yieldPosted.CompareAndSwap(false, true) {
 		l.u.env.Post(l.loop, l.yieldFn)
 	}
 }
 
-// queues are those of all loops.
+// queues holds the queues of all loops.
 type queues struct {
 	waiting atomic.Int32 // how many loops have requests that wait; nearly always zero
 	each    []queue
@@ -167,8 +170,9 @@ func (q *queues) init(loops int) {
 	}
 }
 
-// firstLoop is the loop, but for one, whose request is to be served first; movable false leaves out
-// those that only a connection could help, or room for one.
+// firstLoop returns the loop, other than the loop but, whose request is to be served first, and the
+// rank of that request; -1 and never if none waits. If movable is false it leaves out the loops
+// that are stuck: they lack a connection, or room for one.
 func (q *queues) firstLoop(but int, movable bool) (loop int, rank int64) {
 	loop, rank = -1, never
 	for i := range q.each {
@@ -179,7 +183,7 @@ func (q *queues) firstLoop(but int, movable bool) (loop int, rank int64) {
 	return loop, rank
 }
 
-// wanted is how many requests wait on other loops.
+// wanted returns how many requests wait on the loops other than but.
 func (q *queues) wanted(but int) int {
 	n := int64(0)
 	for i := range q.each {
@@ -190,22 +194,24 @@ func (q *queues) wanted(but int) int {
 	return int(min(n, math.MaxInt32))
 }
 
-// wakeFirst wakes the loop, but for one, whose request is to be served first, and where that is stuck
-// the first that is not: what has become free may be a slot, which only this one can use.
+// wakeFirst wakes the loop, other than the loop but, whose request is to be served first. If that
+// loop is stuck, wakeFirst also wakes the first one that is not: a slot may have become free, which
+// a loop without a connection cannot use.
 func (q *queues) wakeFirst(u *Upstream, but int) {
 	q.wake(u, but, true)
 	q.wake(u, but, false)
 }
 
-// wake is one of wakeFirst's two.
+// wake wakes the loop that firstLoop returns, if there is one.
 func (q *queues) wake(u *Upstream, but int, movable bool) {
 	if loop, _ := q.firstLoop(but, movable); loop >= 0 {
 		q.each[loop].post(u.locals[loop])
 	}
 }
 
-// wakeAll wakes every loop that has requests that wait, because which targets may be used has
-// changed, and every other loop that may have idle connections to those targets.
+// wakeAll wakes every loop whose requests wait, and asks the others for their idle connections. It
+// is called when the set of usable targets, or a limit, has changed. It does nothing if no request
+// waits.
 func (q *queues) wakeAll(u *Upstream) {
 	if q.waiting.Load() == 0 {
 		return
@@ -220,8 +226,9 @@ func (q *queues) wakeAll(u *Upstream) {
 }
 
 // Wait queues a request for the next connection of any usable target, and returns None, or the
-// reason why it may not wait. The caller has got neither a connection nor the permission to open
-// one from the member it picked. Loop only; it allocates only at a loop's first.
+// reason why the request may not wait. The caller has got neither a connection nor the permission
+// to open one from the member that it picked. Loop only; it allocates only for the first request of
+// a class on a loop.
 func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	switch {
 	case l.closed:
@@ -229,10 +236,10 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	case l.why != None:
 		return l.why
 	}
-	// Whether it may stay is asked before anybody goes for it.
+	// Decide whether the request may stay before another one has to go for it.
 	pace := &l.u.queues.paces[w.Class]
 	if pace.hopeless(now, w.Patience) {
-		// Those that are too many may wait on other loops, all of one client: a few may wait on each.
+		// The excess requests may all wait on other loops, so a few may always wait on each loop.
 		if other := l.waiters.excess(w, now); other != nil {
 			l.hopeless++
 			l.refuse(other, now, Overloaded)
@@ -263,8 +270,8 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	before := l.own.rank.Load()
 	l.announce()
 	l.noteStuck()
-	// The first of this loop may use what is free and those behind it may not, be it that they are
-	// of a higher class than one of another loop.
+	// A request that now comes first on this loop may use what is free even if those behind it may
+	// not, for example because another loop has a request of a lower class than theirs.
 	if l.own.rank.Load() < before && l.anyReady() {
 		l.own.post(l)
 	}
@@ -277,14 +284,15 @@ func (l *Local) Wait(w *Waiter, now int64) Unavailable {
 	return None
 }
 
-// Remove takes a request out of the queue, because its client left or its time is up. False means
-// that it was not in it. Loop only.
+// Remove takes a request out of the queue, because its client left or its time is up. It returns
+// false if the request was not in the queue. Loop only.
 func (w *Waiter) Remove() bool {
 	if w.local == nil {
 		return false
 	}
-	// If the loop was woken for this request, the wake-up will find nobody and pass the news on. If
-	// it was woken before, and had no use for what is free, those that this one kept back may have.
+	// If the loop was woken for this request, the wake-up finds no request and wakes another loop.
+	// If it was woken before, and could not use what is free, the requests of other loops that this
+	// one kept back may be able to.
 	l := w.local
 	before := l.own.rank.Load()
 	l.leave(w)
@@ -295,7 +303,7 @@ func (w *Waiter) Remove() bool {
 	return true
 }
 
-// leave takes a waiter out of the list and tells the other loops.
+// leave takes a waiter out of the room and tells the other loops.
 func (l *Local) leave(w *Waiter) {
 	l.waiters.remove(w)
 	l.u.queues.paces[w.Class].waiting.Add(-1)
@@ -303,7 +311,7 @@ func (l *Local) leave(w *Waiter) {
 	l.announce()
 }
 
-// announce tells the other loops how many wait here, and since when.
+// announce tells the other loops how many requests wait here, and the rank of the first.
 func (l *Local) announce() {
 	rank := l.waiters.rank
 	l.own.length.Store(int64(l.waiters.n))
@@ -331,8 +339,9 @@ func (l *Local) anyReady() bool {
 	return false
 }
 
-// first says whether one of this loop's requests is to be served next, with what any loop could use
-// (movable) or with what this one alone can.
+// first reports whether a request of this loop is to be served next: before those of all other
+// loops if movable is true, because any loop could use what is free; else only before those of
+// loops that are not stuck.
 func (l *Local) first(movable bool) bool {
 	if l.waiters.n == 0 {
 		return false
@@ -341,13 +350,14 @@ func (l *Local) first(movable bool) bool {
 	return rank == never || l.own.rank.Load()-fairnessGap <= rank
 }
 
-// mayServe says whether this loop's requests may be served with what is free at a member.
+// mayServe reports whether this loop's requests may be served with what is free at a member.
 func (l *Local) mayServe(m *Member) bool {
 	return l.first(true) || len(m.shared) > 0 && l.first(false)
 }
 
-// noteStuck makes it seen whether a connection is what this loop's requests lack. Those that they kept
-// back until now may be served then, with what these cannot use.
+// noteStuck publishes whether this loop is stuck: its requests lack a connection, and there is no
+// room for one. When it becomes stuck it wakes the next loop, whose requests it kept back until now
+// and which may be able to use what is free.
 func (l *Local) noteStuck() {
 	stuck := l.waiters.n > 0 && !slices.ContainsFunc(l.usable, (*Member).connectable)
 	if stuck == l.own.stuck.Load() {
@@ -359,8 +369,8 @@ func (l *Local) noteStuck() {
 	}
 }
 
-// relieve uses what has become free at a member: for this loop's own requests, or for another
-// loop's.
+// relieve uses what has become free at a member for the requests of this loop, or leaves it to
+// those of another loop.
 func (l *Local) relieve(m *Member, now int64) {
 	if l.serving {
 		l.again = true
@@ -382,7 +392,7 @@ func (l *Local) relieve(m *Member, now int64) {
 	if first {
 		if served {
 			l.stepBack()
-		} else { // it may be a slot that others have a connection for
+		} else { // a slot may be free for which another loop has a connection
 			l.u.queues.wake(l.u, l.loop, false)
 		}
 		return
@@ -391,8 +401,9 @@ func (l *Local) relieve(m *Member, now int64) {
 	l.u.queues.wakeFirst(l.u, l.loop)
 }
 
-// relieveFrom serves one of this loop's requests with what is free at a member or, where places at
-// any target are what they may lack, at another.
+// relieveFrom serves one of this loop's requests with what is free at a member. If the upstream has
+// a bound, it may serve the request at another member instead: what has become free may be a place,
+// which can be used at any target.
 func (l *Local) relieveFrom(m *Member, now int64) (served bool) {
 	if l.mayServe(m) && m.usable && !m.gone {
 		c, ok := m.take(now)
@@ -414,7 +425,8 @@ func (l *Local) relieveFrom(m *Member, now int64) (served bool) {
 	return served
 }
 
-// grant gives the request to be served next what was found for it.
+// grant gives the connection c of member m, or the permission to open one, to the request that is
+// to be served next.
 func (l *Local) grant(now int64, m *Member, c Conn) {
 	w := l.waiters.next(now)
 	for class := uint8(0); invariant.On && class < w.Class; class++ {
@@ -427,9 +439,9 @@ func (l *Local) grant(now int64, m *Member, c Conn) {
 	w.Owner.Ready(now, m, c)
 }
 
-// serve gives the waiting requests whatever there is at any member, and says whether that was
-// anything. A request that is served may free something at once; that is found by another round
-// here and not by recursion, however many do so.
+// serve gives the waiting requests whatever is free at any member, and reports whether it served
+// one. A request that is served may free something at once. Another round of the loop below finds
+// it, and no recursion, however many requests do so.
 func (l *Local) serve(now int64) (served bool) {
 	if l.serving {
 		l.again = true
@@ -457,10 +469,11 @@ func (l *Local) serve(now int64) (served bool) {
 	return served
 }
 
-// handOver leaves idle connections where requests that wait on other loops find them, and wakes the
-// loop whose request is to be served first. Each member leaves as many as are wanted in all: which
-// of them has a slot when they are taken is not known yet. Loops that both serve past a stuck one do
-// not wake each other, which would go on for ever.
+// handOver moves idle connections to the spare lists for the requests that wait on other loops, and
+// wakes the loop whose request is to be served first. Each member leaves as many connections as
+// there are such requests in all, because it is not known yet which target will have a free slot
+// when they are taken. Two loops that both serve past a stuck one do not wake each other: that
+// would go on for ever.
 func (l *Local) handOver() {
 	wanted := l.u.queues.wanted(l.loop)
 	if wanted == 0 {
@@ -475,7 +488,8 @@ func (l *Local) handOver() {
 	}
 }
 
-// find looks at each usable member once, going on where it last found something.
+// find looks for something free at each usable member once, beginning with the member where it last
+// found something. It returns the member and what Pool.take returned.
 func (l *Local) find(now int64) (*Member, Conn, bool) {
 	n, any, own := len(l.usable), l.first(true), l.first(false)
 	for k := range n {
@@ -491,8 +505,7 @@ func (l *Local) find(now int64) (*Member, Conn, bool) {
 	return nil, nil, false
 }
 
-// expire refuses those that have waited too long, and all when no target is left that could serve
-// them.
+// expire refuses the requests that have waited too long, and all of them if no target is usable.
 func (l *Local) expire(now int64) {
 	if l.why != None {
 		l.refuseAll(now, l.why)
@@ -514,7 +527,8 @@ func (l *Local) refuse(w *Waiter, now int64, why Unavailable) {
 	w.Owner.Refused(now, why)
 }
 
-// refuseAll refuses those that wait now; one that waits again from within Refused is not met again.
+// refuseAll refuses the requests that wait now. A request that waits again from within Refused
+// stays in the queue.
 func (l *Local) refuseAll(now int64, why Unavailable) {
 	for range l.waiters.n {
 		w := l.waiters.oldest()

@@ -6,10 +6,10 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// What a loop does that is woken because another has made something free, or wants what is idle
-// here. See waiter.go.
+// This file holds what a loop does when it is woken, because another loop has made something free
+// or wants this one's idle connections. See waiter.go.
 
-// wake is posted to a loop when there may be something for its requests.
+// wake is posted to a loop when something may be free for its requests.
 func (l *Local) wake() {
 	l.own.wakePosted.Store(false)
 	l.unwoken = false
@@ -32,8 +32,9 @@ func (l *Local) wake() {
 	}
 }
 
-// stepBack is called when the first of this loop's requests waits no longer: those of other loops
-// that it kept back may have connections for slots, or places, that it had no use for.
+// stepBack is called when the first of this loop's requests no longer waits. Loops whose requests
+// it kept back may have connections for slots, or places, that this loop could not use: it wakes
+// the first of them.
 func (l *Local) stepBack() {
 	if l.u.options.Protocol != HTTP1 && slices.ContainsFunc(l.usable, func(m *Member) bool {
 		return m.limited() && m.available() && !m.connectable()
@@ -42,8 +43,8 @@ func (l *Local) stepBack() {
 	}
 }
 
-// checkWakeUps panics when requests wait for what is free and no loop is about to be woken for it:
-// the sweep would serve them, late, and hide that a wake-up was lost.
+// checkWakeUps panics if requests wait for what is free and no loop is about to be woken for it.
+// The sweep would serve them late, and so hide that a wake-up was lost.
 func (l *Local) checkWakeUps() {
 	if !invariant.Sequential || l.u.queues.waiting.Load() == 0 {
 		return
@@ -56,8 +57,8 @@ func (l *Local) checkWakeUps() {
 	l.u.checkNews()
 }
 
-// checkNews is called where requests begin to wait, and where something has become free: on
-// whichever loop it is of use, that one is about to be woken, or another that passes the news on.
+// checkNews is called where requests begin to wait, and where something has become free. It panics
+// unless the loop that can use what is free is about to be woken, or another one that will wake it.
 func (u *Upstream) checkNews() {
 	if !invariant.Sequential || u.queues.waiting.Load() == 0 || u.wakePosted() ||
 		slices.ContainsFunc(u.locals, func(l *Local) bool { return l.serving }) { // it looks again
@@ -73,7 +74,7 @@ func (u *Upstream) checkNews() {
 	}
 }
 
-// wakePosted says whether a loop is about to be woken, or asked for its idle connections.
+// wakePosted reports whether a loop is about to be woken, or asked for its idle connections.
 func (u *Upstream) wakePosted() bool {
 	for i := range u.queues.each {
 		if q := &u.queues.each[i]; q.wakePosted.Load() || q.yieldPosted.Load() {
@@ -83,7 +84,7 @@ func (u *Upstream) wakePosted() bool {
 	return u.bound.wakePosted()
 }
 
-// anyIdle says whether a request of another loop could use an idle connection of this one.
+// anyIdle reports whether a request of another loop could use an idle connection of this one.
 func (l *Local) anyIdle() bool {
 	for _, m := range l.usable {
 		if len(m.idle) > 0 && m.available() {
@@ -93,7 +94,7 @@ func (l *Local) anyIdle() bool {
 	return false
 }
 
-// yield is posted to a loop that may have idle connections, when another has requests that wait.
+// yield is posted to a loop that may have idle connections when requests wait on another loop.
 func (l *Local) yield() {
 	l.own.yieldPosted.Store(false)
 	defer l.u.checkNews()
@@ -113,10 +114,10 @@ func (l *Local) yield() {
 	}
 }
 
-// passBy wakes the next loop whose requests may be served as well as those of the first one, which
-// have waited about as long. What is free may be a slot of a target to which the one that was woken
-// has no connection, and others have. Each wakes only loops behind itself, and only such that hand
-// nothing over to one before them, so it comes to an end.
+// passBy wakes the next loop whose requests have waited about as long as those of the first loop,
+// so that they may be served as well. A slot may be free at a target to which this loop has no
+// connection, but the next one has. Each loop wakes only one that comes after it, and only one that
+// hands nothing over to a loop before it, so that this comes to an end.
 func (l *Local) passBy() {
 	q := &l.u.queues
 	_, first := q.firstLoop(-1, true)
