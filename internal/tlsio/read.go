@@ -12,8 +12,10 @@ import (
 //     after the handshake);
 //   - no other connection sees a lease before both are empty;
 //   - inner is never called when it would need more bytes, except after a record that carries no
-//     data. So reading a drained socket costs no system call and no call of crypto/tls, and nothing
-//     here allocates.
+//     data.
+//
+// So reading a drained socket costs no system call and no call of crypto/tls, and nothing here
+// allocates.
 
 // Read decrypts into p, which must not be empty. It returns n > 0 with a nil error, or 0 with one
 // of these: the Socket's own temporary error if nothing can be read now; io.EOF if the peer has
