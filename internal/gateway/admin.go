@@ -37,7 +37,7 @@ const (
 	adminHeadTime   = 2 * time.Second
 	adminReadTime   = 30 * time.Second
 	adminIdleTime   = time.Minute
-	adminWriteTime  = 6 * time.Minute // profiles, which the handler bounds, extend it by their length
+	adminWriteTime  = 6 * time.Minute // extended by the length of profiles, bounded by the handler
 	adminHeadBytes  = 64 << 10
 	adminCloseTime  = time.Second
 	adminRetireTime = 30 * time.Second

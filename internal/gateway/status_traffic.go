@@ -137,7 +137,7 @@ func secondsSince(then, now int64) float64 { return round(max(0, float64(now-the
 // LoopStatus describes an event loop over the time of observation.
 type LoopStatus struct {
 	Loop        int              `json:"loop"`
-	Busy        float64          `json:"busy"` // share of the time for which it was not waiting, 0 to 1
+	Busy        float64          `json:"busy"` // share of the time when it was not waiting, 0 to 1
 	CPU         float64          `json:"cpu"`  // share of a CPU that its thread used, 0 to 1
 	Requests    float64          `json:"requests_per_second"`
 	CPUPer      float64          `json:"cpu_us_per_request"` // 0 when there was no request
