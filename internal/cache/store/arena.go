@@ -44,7 +44,7 @@ type arena struct {
 	release  func([]byte)
 }
 
-const inside = 0xfe // not the beginning of a block
+const inside = 0xfe // not the beginning of a free block
 
 func newArena(bytes int64) (*arena, error) {
 	pages := int((bytes + PieceBytes - 1) / PieceBytes)
