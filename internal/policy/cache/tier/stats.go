@@ -52,7 +52,7 @@ type Stats struct {
 	PurgesReceived int64 // from other instances
 	PurgesFailed   int64 // failed calls, which are repeated
 	PurgesWaiting  int64 // to be sent
-	Forgotten      int64 // times that the memory was emptied because it was not known what others had purged
+	Forgotten      int64 // times that the memory was emptied, as others' purges were not known
 
 	Subscribed bool // the instance is notified of purges at once
 	Known      bool // the history of purges is known
