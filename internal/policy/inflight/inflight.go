@@ -57,7 +57,7 @@ type Options struct {
 	// bits of a client's IPv6 address count.
 	Key         string
 	PerValue    int  // requests of each value of the key
-	SkipMissing bool // requests without the key are not bounded per value; otherwise they are one value
+	SkipMissing bool // requests without the key have no bound per value; else they are one value
 	Values      int  // values counted separately, 0 for 65536; 4 bytes each
 	Env         exchange.Env
 }
