@@ -17,7 +17,7 @@ type Encoders struct {
 // the sums.
 type loopEncoders struct {
 	of     *Encoders
-	free   [codings][levels][]*encoder // the one used last is taken first: its memory is in the CPU's cache
+	free   [codings][levels][]*encoder // used last, taken first: its memory is in the CPU's cache
 	load   load
 	events int64        // bytes of encoders of event streams
 	used   atomic.Int64 // bytes of encoders at work

@@ -70,7 +70,7 @@ var Series = []exchange.Series{
 // Status is what the admin API shows of the policy.
 type Status struct {
 	Responses map[string]uint64 `json:"responses"` // compressed, by encoding
-	Passed    map[string]uint64 `json:"passed"`    // unchanged, by reason; only reasons that occurred
+	Passed    map[string]uint64 `json:"passed"`    // unchanged, by reason, if any
 	Lowered   uint64            `json:"lowered"`
 	BytesIn   uint64            `json:"bytes_in"`
 	BytesOut  uint64            `json:"bytes_out"`
