@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	scanCount = 1000            // approximate number of members per step: Redis serves others between steps
+	scanCount = 1000            // members per step, about: Redis serves others between steps
 	scanTime  = 5 * time.Second // for one step
 	// maxScans bounds the steps, in case a set grows as fast as it is read. It allows as many steps
 	// as for a set of MaxKeys of which all but a hundredth were removed, and whose table Redis has
