@@ -20,7 +20,8 @@
 //
 // The loop is a queue, and the refusals, which depend on the queue, drain it. So the law needs no
 // memory: nothing winds up in a long overload, and the refusals end as soon as the queue is empty.
-// Within a class, clients that send more than others are refused more (Limiter.Refuse).
+// Within a class, clients that send more requests than others have more of them refused
+// (Limiter.Refuse).
 package admission
 
 import (
@@ -28,7 +29,7 @@ import (
 	"time"
 )
 
-// Classes is how many there are: class 0 is refused last.
+// Classes is the number of classes, 0 to Classes-1. Class 0 is refused last.
 const Classes = 10
 
 // Options are what an operator chooses.
@@ -45,17 +46,18 @@ type Options struct {
 type SheddingPlan struct {
 	Shadow  bool
 	used    [Classes]bool
-	start   int64 // the backlog up to which nobody is refused
-	delay   int64 // Options.Delay in nanoseconds, or the least that makes ramps
-	highest uint8 // the class that does not wait: the highest of those used
+	start   int64 // the backlog up to which no request is refused
+	delay   int64 // Options.Delay in ns, at least 4*Classes so that every ramp has a length
+	highest uint8 // the highest class in use, which does not wait
 	ramps   [Classes]ramp
 }
 
-// ramp is the backlog, in nanoseconds, at which the first of a class are refused, and then all.
+// ramp is the backlogs, in nanoseconds, from which the first requests of a class are refused and at
+// which all are.
 type ramp struct{ from, to int64 }
 
-// NewSheddingPlan makes the law. A class that is not among those used is treated as the next lower
-// one that is, or as the lowest.
+// NewSheddingPlan makes the law. A class that is not used is treated as the next lower used class,
+// or as the lowest used class if there is none below it.
 func NewSheddingPlan(o Options) *SheddingPlan {
 	delay := max(int64(o.Delay), 4*Classes)
 	p := &SheddingPlan{Shadow: o.Shadow, used: o.Used, start: delay / 4}
@@ -70,8 +72,8 @@ func NewSheddingPlan(o Options) *SheddingPlan {
 		highest = Classes - 1
 	}
 	p.delay, p.highest = delay, uint8(highest)
-	each := (delay - p.start) / int64(max(used-1, 1)) // all but the highest share what is below delay
-	rank := int64(-1)                                 // of those used, from the lowest
+	each := (delay - p.start) / int64(max(used-1, 1)) // all but the highest share start to delay
+	rank := int64(-1)                                 // among the used classes, from the lowest
 	for c := Classes - 1; c >= 0; c-- {
 		if o.Used[c] {
 			rank++
@@ -86,15 +88,15 @@ func NewSheddingPlan(o Options) *SheddingPlan {
 	return p
 }
 
-// Waits says whether a connection is read in its turn when the loop is behind: one that has carried
-// none of the highest class. A class that does not exist is that of a connection which has carried
-// nothing yet.
+// Waits reports whether a connection waits for its turn to be read when the loop is behind. It does
+// unless it has carried a request of the highest class. A connection that has carried no request
+// yet has a class that does not exist.
 func (p *SheddingPlan) Waits(class uint8) bool { return !p.Shadow && class > p.highest }
 
-// LineTime is for how long, in nanoseconds, a turn serves those who wait.
+// LineTime is for how long, in nanoseconds, one turn serves connections that wait.
 func (p *SheddingPlan) LineTime() int64 { return p.delay / 8 }
 
-// share is which part of a class is refused at a backlog.
+// share is the fraction of a class's requests that are refused at a backlog, 0 to 1.
 func (p *SheddingPlan) share(class uint8, backlog int64) float64 {
 	r := p.ramps[min(class, Classes-1)]
 	return min(max(float64(backlog-r.from)/float64(r.to-r.from), 0), 1)
@@ -102,11 +104,11 @@ func (p *SheddingPlan) share(class uint8, backlog int64) float64 {
 
 // Limiter is one loop's state. Only that loop may use it. The zero value is ready.
 type Limiter struct {
-	seen    int64 // the present look, by its time
+	seen    int64 // the time of the last look at the sockets
 	backlog int64 // smoothed
 	random  uint64
 
-	counts [buckets]float32 // of requests by client, fading
+	counts [buckets]float32 // of requests by hash of the client, halved every fading ns
 	total  float32
 	active int
 	faded  int64
@@ -114,21 +116,21 @@ type Limiter struct {
 
 const (
 	buckets = 256
-	// memory is how long, in nanoseconds, the smoothed backlog takes to follow for the most part. A
-	// single long turn, of a garbage collection say, is not an overload.
+	// memory is the time constant, in nanoseconds, with which the smoothed backlog follows the
+	// measured one. A single long turn, say during a garbage collection, is not an overload.
 	memory = int64(30 * time.Millisecond)
-	// fading is how often the counts of clients are halved.
+	// fading is the interval, in nanoseconds, at which the counts of clients are halved.
 	fading = int64(100 * time.Millisecond)
-	// most bounds how many times the usual share a client counts as asking for.
+	// most is the largest multiple of the mean request count that a client counts as having sent.
 	most = 16
 )
 
-// Due says whether Observe is to be called: once for each look at what is ready. now is the loop's
-// time, which is the same for all requests of one look.
+// Due reports whether Observe must be called, which is once for each look at the sockets. now is
+// the loop's time, which is the same for all requests of one look.
 func (l *Limiter) Due(now int64) bool { return now != l.seen }
 
-// Observe takes in how much work, in nanoseconds, a look has found. Where nobody asked for a while
-// there was none.
+// Observe records how much work, in nanoseconds, a look has found. If it has not been called for
+// some time, there was no work meanwhile.
 func (l *Limiter) Observe(now, backlog int64) {
 	since := now - l.seen
 	l.seen = now
@@ -140,19 +142,20 @@ func (l *Limiter) Observe(now, backlog int64) {
 	l.backlog = int64(float64(l.backlog)*keep + float64(backlog)*(1-keep))
 }
 
-// Backlog is what was observed, smoothed, in nanoseconds.
+// Backlog is the smoothed backlog in nanoseconds.
 func (l *Limiter) Backlog() int64 { return l.backlog }
 
-// Behind says whether there is more than the loop can serve, so that some requests are refused.
+// Behind reports whether the loop has more work than it can do, so that some requests are refused.
 func (l *Limiter) Behind(p *SheddingPlan) bool { return l.backlog > p.start }
 
-// Refuse says whether to refuse a request of a class that comes while the loop is behind, or that
-// has waited for its turn. waited is for how long, in nanoseconds: for a class that waits the
-// longer of that and the backlog counts. The client is a hash of its address. It does not allocate.
+// Refuse reports whether to refuse a request that arrives while the loop is behind, or that has
+// waited for its turn. waited is how long it has waited, in nanoseconds; for a class that waits,
+// the larger of waited and the backlog counts. client is a hash of the client's address. Refuse
+// does not allocate.
 //
-// A client that asks for n times what clients ask for on average is admitted as rarely
-// as if it had to be lucky n times: all lose the same share when they ask for the same, and none is
-// spared when all of the class are refused.
+// The requests of a client that sends n times the mean are admitted with the probability of n
+// independent admissions. So clients that send equally much lose the same share, and no client is
+// spared when the whole class is refused.
 func (l *Limiter) Refuse(p *SheddingPlan, now int64, class uint8, client uint64, waited int64) bool {
 	l.fade(now)
 	n := &l.counts[client%buckets]

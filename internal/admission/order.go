@@ -2,20 +2,20 @@ package admission
 
 import "fmt"
 
-// Order checks that the order of classes is kept, by what was decided and nothing else: of requests
-// that come in one look, between which the backlog is the same, none is admitted while one of a
-// higher class is refused for the backlog. Within a class, and so among classes that count as one, who
-// is refused on a ramp is drawn. It is for simulations. The zero value is ready.
+// Order checks, from the decisions alone, that the order of classes is kept. Within one look the
+// backlog is the same for all requests, so no request may be admitted if one of a higher class is
+// refused because of the backlog. Within a class, and so among classes that count as one, it is
+// random which requests are refused on a ramp. Order is for simulations. The zero value is ready.
 type Order struct {
 	seen int64
 	plan *SheddingPlan
-	// the highest class that was refused in this look, and the lowest that was admitted, as places in
-	// the order of classes; none is -1
+	// the highest class that was refused in this look and the lowest that was admitted, as returned
+	// by place; -1 for none
 	refused, admitted int
 }
 
-// Note takes a decision down and panics when it inverts the order. alone says that the backlog is not
-// why it may have been refused: it had waited for longer than that.
+// Note records a decision and panics if it inverts the order. alone says that the request had
+// waited for longer than the backlog, so that the backlog may not be why it was refused.
 func (o *Order) Note(p *SheddingPlan, now int64, class uint8, refused, alone bool) {
 	if now != o.seen || p != o.plan {
 		*o = Order{seen: now, plan: p, refused: -1, admitted: -1}
@@ -32,7 +32,8 @@ func (o *Order) Note(p *SheddingPlan, now int64, class uint8, refused, alone boo
 	}
 }
 
-// place is the class as which a class counts: the next lower one that is used, or the lowest.
+// place is the class that a class counts as: itself if used, else the next lower used class, or the
+// lowest used class.
 func (p *SheddingPlan) place(class uint8) int {
 	at := int(min(class, Classes-1))
 	for c := at; c < Classes; c++ {

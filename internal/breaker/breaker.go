@@ -2,8 +2,8 @@ package breaker
 
 import "sync/atomic"
 
-// skew is how much older than another's a caller's now may be before it means that the clock was
-// set back: loops read the clock once a turn.
+// skew is by how many nanoseconds one caller's now may be older than another's before that means
+// that the clock was set back. Loops read the clock once a turn.
 const skew = int64(1e9)
 
 // Kind says what a ticket allows.
@@ -12,13 +12,12 @@ type Kind uint8
 const (
 	Refused Kind = iota // the call must not be made; Done need not be called and does nothing
 	Normal              // the call may be made
-	Trial               // the call may be made, and the breaker's next state hangs on how it ends
+	Trial               // the call may be made, and its outcome decides the breaker's next state
 )
 
-// Ticket is the answer to Allow. Its holder gives it back once, to Done. The zero Ticket is a
-// refusal.
+// Ticket is the answer of Allow. The caller passes it to Done once. The zero Ticket is a refusal.
 type Ticket struct {
-	stamp      uint64 // what a trial has written in its slot
+	stamp      uint64 // the stamp in a trial's slot
 	generation uint32
 	slot       uint8
 	Kind       Kind
@@ -29,34 +28,35 @@ type Outcome uint8
 
 const (
 	Success   Outcome = iota
-	Failure           // the service's failure, and nobody else's
-	Cancelled         // the client gave the call up: it counts neither way
+	Failure           // a failure of the service, not of the client or the gateway
+	Cancelled         // the client abandoned the call, which counts neither way
 )
 
-// Breaker is a circuit breaker; make one with New. Its methods are safe for use by any number of
-// goroutines, do not wait for each other and do not allocate.
+// Breaker is a circuit breaker. Make one with New. Its methods may be called by any number of
+// goroutines. They do not wait for each other and do not allocate.
 type Breaker struct {
 	rules  rules
 	report func(Transition)
-	m      *machine // shared with the breaker that inherited it
+	m      *machine // shared with breakers that have inherited it
 }
 
-// machine is what changes. Fields that only the holder of the pen writes are atomics because
-// everybody reads them.
+// machine is the mutable state. Fields that only the holder of the pen writes are atomics because
+// all goroutines read them.
 type machine struct {
-	word    atomic.Uint64 // word: state, generation and pen
-	command atomic.Uint32 // what the operator wants and nobody has done yet: a Command plus 1
-	since   atomic.Int64  // when the state began; written by the pen
-	_       [40]byte      // what Allow reads stays in the caches of all CPUs while Done counts
+	word    atomic.Uint64 // a word: state, generation and pen
+	command atomic.Uint32 // the operator's pending command plus 1; 0 for none
+	since   atomic.Int64  // when the state began; written by the holder of the pen
+	_       [40]byte      // padding: keeps the counters of Done off the cache line that Allow reads
 
-	streak atomic.Int64 // failures without a success between
+	streak atomic.Int64 // failures in a row
 	ring   ring
 	ramp   ramp
 	trials trials
 	gauge  *gauge // nil without the adaptive mode
 }
 
-// word packs what must be read at once: the generation, the state and the pen, from high to low.
+// word packs what must be read atomically: the generation, the state and the pen, from high to low
+// bits.
 type word uint64
 
 const (
@@ -70,13 +70,13 @@ func makeWord(generation uint32, s State) word {
 func (w word) state() State       { return State(w >> 1 & stateBits) }
 func (w word) generation() uint32 { return uint32(w >> 8) }
 
-// serving says whether calls are admitted by the rules, and so are counted.
+// serving reports whether the rules apply to calls, so that they are counted.
 func (w word) serving() bool { s := w.state(); return s == Closed || s == Ramping }
 
 func (m *machine) load() word { return word(m.word.Load()) }
 
-// New makes a breaker that is closed. Every option that is out of bounds, or has no effect without
-// another, is named in the error.
+// New makes a closed breaker. The error names every option that is out of bounds, or has no effect
+// without another.
 func New(o Options, now int64) (*Breaker, error) {
 	r, err := o.compile()
 	if err != nil {
@@ -93,9 +93,8 @@ func New(o Options, now int64) (*Breaker, error) {
 	return &Breaker{rules: r, report: o.OnTransition, m: m}, nil
 }
 
-// Allow says whether a call may be made now. random is a number from the whole range of uint64; it
-// chooses who is admitted while ramping, and a caller that passes a fixed sequence gets the same
-// answers again.
+// Allow says whether a call may be made now. random is uniform over uint64. It decides which calls
+// are admitted while ramping, so a fixed sequence of numbers gives reproducible answers.
 func (b *Breaker) Allow(now int64, random uint64) Ticket {
 	w := b.m.load()
 	if w.state() != Closed {
@@ -115,10 +114,10 @@ func (b *Breaker) Allow(now int64, random uint64) Ticket {
 	return Ticket{}
 }
 
-// Done says how the call of ticket t ended: after latency nanoseconds, while saturation of the
-// connections to the service was in use (0 to 1; only the adaptive mode reads it). It is called
-// once a ticket. A ticket that never comes back costs nothing, but a trial's slot until TrialFor is
-// over.
+// Done reports how the call of ticket t ended. latency is how long it took, in nanoseconds.
+// saturation is the share of the connections to the service that was in use, 0 to 1; only the
+// adaptive mode reads it. Done is called once per ticket. A ticket that is never returned costs
+// nothing, except that a trial keeps its slot until TrialFor is over.
 func (b *Breaker) Done(now int64, t Ticket, o Outcome, latency int64, saturation float64) {
 	if t.Kind == Trial {
 		b.tried(now, t, o, latency)
@@ -132,7 +131,8 @@ func (b *Breaker) Done(now int64, t Ticket, o Outcome, latency int64, saturation
 	if w.generation() != t.generation || !w.serving() {
 		return
 	}
-	// Before the call is counted: after an idle hour it would be swept out with the old slices.
+	// Turn before the call is counted. Otherwise, after an idle hour, it would be dropped with the
+	// old slices.
 	turned := b.turnDue(now) && b.turn(w, now)
 	failed := o == Failure
 	if b.rules.windowed {
@@ -154,17 +154,19 @@ func (b *Breaker) Done(now int64, t Ticket, o Outcome, latency int64, saturation
 	}
 }
 
-// Inherit takes over everything that old knows, its generation and its trials under way included:
-// from then on both are the same breaker, each with its own OnTransition, so a call that began on
-// old may be done on either. It is for a reload that changed nothing of the meaning: when the
-// options differ in anything but OnTransition, it does nothing. It must be called before b is used.
+// Inherit takes over the whole state of old, including its generation and its trials under way.
+// From then on, both are the same breaker, each with its own OnTransition, so Done for a call that
+// began on old may be called on either. It is for a reload that leaves the breaker's options
+// unchanged: if they differ in anything but OnTransition, Inherit does nothing. It must be called
+// before b is used.
 func (b *Breaker) Inherit(old *Breaker) {
 	if b.rules == old.rules {
 		b.m = old.m
 	}
 }
 
-// elapsed is now minus then, without overflow: a clock may leap as far as it likes.
+// elapsed is now minus then. It saturates instead of overflowing, because a clock may jump
+// arbitrarily far.
 func elapsed(now, then int64) int64 {
 	d := now - then
 	switch {
@@ -176,8 +178,9 @@ func elapsed(now, then int64) int64 {
 	return d
 }
 
-// outside says whether now is neither within length after start nor within the skew before it. It
-// is one comparison, because every call asks it: what lies further back wraps to a large number.
+// outside reports whether now is neither within length after start nor within skew before it. It is
+// a single comparison, because it runs in every call: a now that lies further back wraps to a large
+// number.
 func outside(now, start, length int64) bool {
 	return uint64(now-start+skew) >= uint64(length+skew)
 }

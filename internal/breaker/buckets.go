@@ -2,9 +2,9 @@ package breaker
 
 import "math/bits"
 
-// The adaptive mode's latencies are counted in buckets of eight an octave, from 65.5 µs to 68.7 s:
-// what is read back is off by a sixteenth at most. The lowest bucket holds what is shorter, the
-// highest what is longer.
+// The adaptive mode counts latencies in eight buckets per octave, from 65.5 µs to 68.7 s, so that a
+// value read back is off by a sixteenth at most. The lowest bucket holds shorter latencies, the
+// highest longer ones.
 const (
 	subBits = 3
 	minBits = 16
@@ -44,7 +44,7 @@ func (b *bank) requests() uint64 {
 	return n
 }
 
-// p99 is the latency that 1 % of n calls exceeded, but one call at least.
+// p99 is the latency that 1 % of n calls, and at least one call, exceeded.
 func (b *bank) p99(n uint64) float64 {
 	slower := max(1, n/100)
 	for i := buckets - 1; i > 0; i-- {

@@ -11,10 +11,12 @@
 //
 // Closed admits every call. Open refuses every call. Half-open admits a bounded number of trials at
 // a time. Ramping admits a share of the calls that rises in steps, and the rules of closed apply.
-// An operator may force open or closed, which stays until the operator says automatic.
+// An operator may force the breaker open or closed, and it stays so until the operator sets it to
+// automatic.
 //
 // Rules are the modes of Options, and any one of them opens: failures in a row, the share of
-// failures in a sliding window, the share of slow calls in it, and the adaptive score of law.go.
+// failures in a sliding window, the share of slow calls in that window, and the adaptive score of
+// law.go.
 //
 // # Generations
 //
@@ -29,9 +31,9 @@
 // are atomics. State that must change together is changed only by the holder of the pen, a bit next
 // to the state. The pen is taken by one compare-and-swap and never waited for: a caller that finds
 // it taken continues with the state that is still shown. No evidence is lost by that, because every
-// method keeps to one order. It stores its evidence first and then tries to take the pen, and
-// whoever puts the pen down checks once more whether anything is due. So if a rule is broken while
-// another caller holds the pen, that caller acts on it.
+// method first stores its evidence and then tries to take the pen, and each holder checks once
+// more, after putting the pen down, whether anything is due. So if a rule is broken while another
+// caller holds the pen, that caller acts on it.
 //
 // Rejected: a pointer to an immutable state, replaced as a whole. It is simpler to read, but it
 // allocates with every transition, and what the rules count would still have to be shared.
@@ -39,9 +41,8 @@
 // # Clocks
 //
 // Loops read the time once a turn, so one caller's now may be a little older than another's. Up to
-// a second (skew) is taken for such a difference. A now that lies further back means that the clock
-// was set back. What was waited for then begins again from that now, so nobody waits longer than
-// the configured time and that second. A clock that jumps forward ends the open time, which admits
-// no more than the trials. A ramp climbs one step per jump, and a step requires a call that
-// succeeded during it.
+// a second (skew) counts as such a difference. A now that lies further back means that the clock
+// was set back. Waiting times then begin again from that now, so no wait exceeds the configured
+// time plus that second. A clock that jumps forward ends the open time, which admits no more than
+// the trials. A ramp climbs one step per jump, and a step requires a call that succeeded during it.
 package breaker

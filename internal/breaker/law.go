@@ -10,82 +10,84 @@ import (
 // The control law of the adaptive mode.
 //
 // Every Window w with at least MinRequests calls gives three signals between 0 (healthy) and 1
-// (unusable). A window with fewer calls goes on, for ten windows; then it is dropped, and its
-// signals are 0, because nothing is known.
+// (unusable). A window with fewer calls is extended, for up to ten windows. Then it is dropped, and
+// its signals are 0, because nothing is known.
 //
 //	latency     x₁ = max(0, 1 − LatencyOver / P99)
 //	errors      x₂ = min(1, share of failures / ErrorsFull)
 //	saturation  x₃ = clamp((mean saturation − SaturationFrom) / (1 − SaturationFrom))
 //
-// The P99 leaves out one call at least: a single call never sets it, however few there are. Signals
-// are bounded before they are smoothed, so one window moves a smoothed signal by Smoothing at most,
-// however far out its slowest calls lay:
+// The P99 always ignores at least the slowest call: a single call never determines it, however few
+// calls there are. Signals are bounded before they are smoothed, so one window moves a smoothed
+// signal by Smoothing at most, however slow its slowest calls were:
 //
 //	s ← s + Smoothing · (x − s)
 //
-// They are fused to a score between 0 and 1, with the weights as exponents:
+// The smoothed signals are combined into a score between 0 and 1, with the weights as exponents:
 //
 //	score = 1 − (1 − s₁)^w₁ · (1 − s₂)^w₂ · (1 − s₃)^w₃
 //
-// While all signals are small this is the weighted sum w₁s₁ + w₂s₂ + w₃s₃. A sum, however, could
-// never exceed 0.2 while every call fails at once, and would call that healthier than a slow
-// service. Here one signal at 1 makes the score 1, and moderate signals still add up: none of a P99
-// of 1 s, 20 % errors and 80 % saturation opens by itself with the defaults, all of them do.
+// While all signals are small, this is about the weighted sum w₁s₁ + w₂s₂ + w₃s₃. But if every call
+// fails at once, a sum never exceeds 0.2, and would rate that as healthier than a slow service.
+// Here one signal at 1 makes the score 1, and moderate signals still add up: with the defaults,
+// none of a P99 of 1 s, 20 % errors and 80 % saturation opens by itself, but all three together do.
 //
-// A score above the threshold T opens. T begins at T₀ and learns, once from each opening by score:
+// A score above the threshold T opens the breaker. T begins at T₀, and moves once for each opening
+// by score:
 //
 //	right (a trial failed, or the ramp was broken off):  T ← T − Gain · (T − Tmin) · T/score
 //	wrong (trials and ramp went well at the first try):  T ← T + Gain · (Tmax − T) · T/score
 //	in every window that is served:                      T ← T + (T₀ − T) · (1 − exp(−elapsed/Forget))
 //
-// Why it neither chases noise nor sticks:
+// Why the threshold neither follows noise nor gets stuck:
 //
-//   - Steps shrink towards the bounds, so T stays within them whatever happens, and a streak of
-//     verdicts moves it geometrically and not by jumps. It rests where verdicts balance: where
+//   - Steps shrink towards the bounds, so T stays within them whatever happens, and a series of
+//     equal verdicts moves it geometrically, not in jumps. It rests where verdicts balance: where
 //     Gain·(Tmax−T)·P(wrong) = Gain·(T−Tmin)·P(right).
-//   - T/score says how much an opening knows of T. One that was barely due is evidence of where T
-//     belongs; one by a score of 1 would have come with any T, and moves it little.
-//   - A T so high that nothing opens gets no more verdicts, and would stick there. Forgetting brings
-//     it back. Tmax is below 1, so a service that fails entirely opens whatever was learnt.
+//   - T/score says how much evidence about T an opening gives. An opening with a score just above T
+//     shows where T belongs. One with a score of 1 would have happened with any T, and moves it
+//     little.
+//   - If T is so high that the breaker never opens, there are no more verdicts, and T would stay
+//     there. Forgetting brings it back. Tmax is below 1, so a service that fails entirely opens the
+//     breaker whatever T has become.
 //   - A long outage is one opening with many half-open periods, and gives one verdict.
 //
-// What it cannot know: an outage that ends within the open time looks like a wrong opening.
-// Forgetting and T/score bound what that costs.
+// What the law cannot know: an outage that ends within the open time looks like a wrong opening.
+// Forgetting and T/score limit the damage.
 
-// Adaptive are the options of the adaptive mode. A zero field is its default.
+// Adaptive is the options of the adaptive mode. A zero field means its default.
 type Adaptive struct {
-	// LatencyOver is the P99 above which latency counts. 500 ms when 0.
+	// LatencyOver is the P99 above which the latency signal is above 0. 500 ms when 0.
 	LatencyOver time.Duration
-	// ErrorsFull is the share of failures at which a service is as good as down. 0.5 when 0.
+	// ErrorsFull is the share of failures at which the error signal is 1. 0.5 when 0.
 	ErrorsFull float64
 	// SaturationFrom is the share of connections in use above which saturation counts; below 1. 0.7
 	// when 0.
 	SaturationFrom float64
 
-	// The weights of the signals: 0.3, 0.2 and 0.5 when all are 0. Otherwise they must add up to 1,
-	// and a signal of weight 0 does not count.
+	// The weights of the signals, 0 to 1; 0.3, 0.2 and 0.5 when all are 0. Otherwise they must add
+	// up to 1, and a signal of weight 0 does not count.
 	LatencyWeight, ErrorWeight, SaturationWeight float64
 
-	// Window is how much time a signal is measured over. 500 ms when 0.
+	// Window is the time over which a signal is measured. 500 ms when 0.
 	Window time.Duration
 	// MinRequests is how many calls a window must have. 20 when 0.
 	MinRequests int
-	// Smoothing is the share of a new window in the smoothed signals, up to 1, which does not
-	// smooth. 0.5 when 0.
+	// Smoothing is the weight of a new window in the smoothed signals, at most 1, which means no
+	// smoothing. 0.5 when 0.
 	Smoothing float64
 
-	// Threshold is the score above which the breaker opens at first: T₀. 0.3 when 0.
+	// Threshold is T₀, the initial score above which the breaker opens. 0.3 when 0.
 	Threshold float64
-	// ThresholdMin and ThresholdMax bound what is learnt, 0.2 and 0.6 when 0; below 1.
+	// ThresholdMin and ThresholdMax bound the threshold. 0.2 and 0.6 when 0. They must be below 1.
 	ThresholdMin, ThresholdMax float64
-	// Gain is the share of the way to its bound that the threshold goes by a verdict. 0.2 when 0.
+	// Gain is the share of the way to its bound that one verdict moves the threshold. 0.2 when 0.
 	Gain float64
-	// Forget is the time constant with which the threshold goes back to where it began. 10 min when
-	// 0.
+	// Forget is the time constant with which the threshold returns to T₀. 10 min when 0.
 	Forget time.Duration
 }
 
-// law is Adaptive, checked.
+// law is the checked Adaptive.
 type law struct {
 	latencyOver, errorsFull, saturationFrom float64
 	weights                                 [signals]float64
@@ -104,7 +106,7 @@ const (
 	signals
 )
 
-// patience is for how many windows one with too few calls goes on.
+// patience is for how many window lengths a window with too few calls is extended.
 const patience = 10
 
 func (a *Adaptive) compile(c *check) law {
@@ -170,13 +172,13 @@ func (l *law) fuse(s [signals]float64) float64 {
 	return 1 - health
 }
 
-// gauge is the adaptive mode's state: what the window has counted, in two banks of which one is
-// being filled, and what the pen has made of the windows before.
+// gauge is the state of the adaptive mode: the counts of the current window, in two banks of which
+// one is being filled, and the results of earlier windows, which only the holder of the pen writes.
 type gauge struct {
 	bank    atomic.Uint32
 	banks   [2]bank
 	start   atomic.Int64 // when the window began
-	checked atomic.Int64 // when it was last found to have too few calls
+	checked atomic.Int64 // when the window was last checked
 	smooth  [signals]atomicFloat
 	score   atomicFloat
 	limit   atomicFloat // T
@@ -187,7 +189,7 @@ type gauge struct {
 type bank struct {
 	latency    [buckets]atomic.Uint32
 	failures   atomic.Uint32
-	saturation atomic.Uint64 // the sum, in parts of saturationUnit
+	saturation atomic.Uint64 // the sum, in units of 1/saturationUnit
 }
 
 const saturationUnit = 1 << 16
@@ -211,7 +213,7 @@ func (g *gauge) count(failed bool, latency int64, saturation float64) {
 	if failed {
 		b.failures.Add(1)
 	}
-	if saturation > 0 { // which no NaN is
+	if saturation > 0 { // false for NaN
 		b.saturation.Add(uint64(min(saturation, 1) * saturationUnit))
 	}
 }
@@ -223,7 +225,7 @@ func (g *gauge) due(l *law, now int64) bool {
 	return outside(now, g.checked.Load(), l.window)
 }
 
-// turn ends the window, unless it has fewer calls than least and may go on.
+// turn ends the window, unless it has fewer calls than least and may be extended.
 func (g *gauge) turn(l *law, now int64, least uint64) {
 	g.checked.Store(now)
 	full := g.bank.Load() & 1
@@ -258,7 +260,7 @@ func (g *gauge) turn(l *law, now int64, least uint64) {
 	g.limit.store(t + (l.start-t)*(1-math.Exp(-passed/l.forget)))
 }
 
-// reset begins again, as if healthy, with the threshold as it was learnt.
+// reset starts over as if the service were healthy, but keeps the learnt threshold.
 func (g *gauge) reset(now int64) {
 	for i := range g.banks {
 		g.banks[i].clear()
@@ -271,7 +273,8 @@ func (g *gauge) reset(now int64) {
 	g.checked.Store(now)
 }
 
-// learn moves the threshold when a transition is the verdict on an opening.
+// learn moves the threshold if a transition is the verdict on an opening by score, and remembers
+// the score of such an opening.
 func (g *gauge) learn(l *law, from, to State, why Reason, score float64) {
 	opening := g.opening.load()
 	t := g.limit.load()
@@ -289,7 +292,7 @@ func (g *gauge) learn(l *law, from, to State, why Reason, score float64) {
 	}
 }
 
-// tooSlow says whether a P99 as long as a trial's latency would open by itself.
+// tooSlow reports whether a P99 equal to a trial's latency would open the breaker by itself.
 func (g *gauge) tooSlow(l *law, latency int64) bool {
 	x := l.measure(float64(latency), 0, 0)
 	return l.fuse(x) > g.limit.load()

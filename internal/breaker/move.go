@@ -1,24 +1,24 @@
 package breaker
 
-// Command is what an operator tells a breaker.
+// Command is an operator's command to a breaker.
 type Command uint8
 
 const (
-	// Automatic ends what was forced. After ForceOpen it begins with trials, because nobody has
-	// called the service meanwhile; after ForceClosed it begins closed, with empty counters.
+	// Automatic ends a forced state. After ForceOpen, the breaker begins with trials, because the
+	// service was not called meanwhile. After ForceClosed, it begins closed, with empty counters.
 	Automatic Command = iota
 	ForceOpen
 	ForceClosed
 )
 
-// Force obeys an operator. When another goroutine is in the middle of a transition, that one obeys
-// as soon as the transition is made.
+// Force carries out an operator's command. If another goroutine is in the middle of a transition,
+// that goroutine carries it out right after the transition.
 func (b *Breaker) Force(c Command, now int64) {
 	b.m.command.Store(uint32(c) + 1)
 	b.look(now)
 }
 
-// move is something that is due, and that the holder of the pen does.
+// move is an action that is due, for the holder of the pen to carry out.
 type move struct {
 	kind moveKind
 	to   State
@@ -29,16 +29,16 @@ type moveKind uint8
 
 const (
 	stay    moveKind = iota
-	obey             // the operator wants something
-	windows          // they move on
-	anchor           // the clock was set back: waiting begins again
-	climb            // the ramp's next step
-	enter            // another state
+	obey             // carry out the operator's command
+	windows          // move the windows on
+	anchor           // the clock was set back: restart waiting times
+	climb            // take the ramp's next step
+	enter            // enter another state
 )
 
-// look does whatever is due, until nothing is or another goroutine holds the pen; that one will
-// look again. It is lock-free: a failed compare-and-swap means that somebody else took the pen or
-// made a transition.
+// look carries out what is due until nothing is, or another goroutine holds the pen; that goroutine
+// will look again. look is lock-free: a failed compare-and-swap means that another goroutine has
+// taken the pen or made a transition.
 func (b *Breaker) look(now int64) {
 	m := b.m
 	for {
@@ -49,13 +49,13 @@ func (b *Breaker) look(now int64) {
 		if !m.word.CompareAndSwap(uint64(w), uint64(w|pen)) {
 			continue
 		}
-		// Asked again: between the question and the pen another may have done it.
+		// due is called again: another goroutine may have acted before this one took the pen.
 		next := b.do(w, b.due(w, now), now)
 		m.word.Store(uint64(next))
 	}
 }
 
-// due says what should happen next in the state of w.
+// due returns the next move in the state of w.
 func (b *Breaker) due(w word, now int64) move {
 	m := b.m
 	if m.command.Load() != 0 {
@@ -99,13 +99,13 @@ func (b *Breaker) dueServing(w word, now int64) move {
 	return move{}
 }
 
-// turnDue says whether a window has come to an end.
+// turnDue reports whether a window or a slice of the ring has ended.
 func (b *Breaker) turnDue(now int64) bool {
 	return b.rules.windowed && b.m.ring.due(now) ||
 		b.m.gauge != nil && b.m.gauge.due(&b.rules.law, now)
 }
 
-// broken is the rule that is broken, 0 when none is.
+// broken is the rule that is broken; 0 if none is.
 func (b *Breaker) broken(w word) Reason {
 	m, r := b.m, &b.rules
 	if r.consecutive > 0 && m.streak.Load() >= r.consecutive {
@@ -128,8 +128,9 @@ func (b *Breaker) broken(w word) Reason {
 	return 0
 }
 
-// least is how many calls a window must have to be judged. While ramping, fewer arrive: as many as
-// were enough to begin the ramp are enough to end it.
+// least is how many calls a window must have to be judged; n while closed. While ramping, fewer
+// calls arrive, so n shrinks with the admitted share, but not below Successes: as many calls as
+// began the ramp may end it.
 func (b *Breaker) least(w word, n uint64) uint64 {
 	if w.state() != Ramping {
 		return n
@@ -137,7 +138,7 @@ func (b *Breaker) least(w word, n uint64) uint64 {
 	return min(n, max(b.rules.successes, uint64(b.m.ramp.share(&b.rules)*float64(n))))
 }
 
-// do makes a move with the pen in hand and returns the word to put down.
+// do carries out a move and returns the word to store. The caller holds the pen.
 func (b *Breaker) do(w word, next move, now int64) word {
 	m := b.m
 	switch next.kind {
@@ -156,7 +157,8 @@ func (b *Breaker) do(w word, next move, now int64) word {
 	return w
 }
 
-// turn moves the windows on, unless another goroutine holds the pen. Its caller must look later.
+// turn moves the windows on, unless another goroutine holds the pen. It reports whether it did; the
+// caller must then call look later.
 func (b *Breaker) turn(w word, now int64) bool {
 	if w&pen != 0 || !b.m.word.CompareAndSwap(uint64(w), uint64(w|pen)) {
 		return false
@@ -166,7 +168,7 @@ func (b *Breaker) turn(w word, now int64) bool {
 	return true
 }
 
-// turnWindows does it with the pen in hand.
+// turnWindows moves the windows on. The caller holds the pen.
 func (b *Breaker) turnWindows(w word, now int64) {
 	m, l := b.m, &b.rules.law
 	if b.rules.windowed {
@@ -221,7 +223,7 @@ func (b *Breaker) enter(w word, to State, why Reason, now int64) word {
 	return makeWord(generation, to)
 }
 
-// clear empties what the new generation counts from zero.
+// clear resets what a new generation in state to counts.
 func (b *Breaker) clear(generation uint32, to State, now int64) {
 	m := b.m
 	switch to {

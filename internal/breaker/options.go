@@ -15,16 +15,17 @@ const (
 	// Counters of a slice of the window have 32 bits: an hour's slice holds 12 million calls a
 	// second.
 	maxWindow = time.Hour
-	// A trial's slot holds its time in 55 bits, and compares over half of their range, 208 days.
+	// A trial's slot holds its time in 55 bits. Times are compared over half of their range, 208
+	// days.
 	maxWait  = 30 * 24 * time.Hour
 	maxCount = 1_000_000_000
 )
 
-// Options say when a breaker opens and how it closes again. Modes are combined by setting the
-// fields of several: any of them opens. A zero field is its default, or switches its mode off.
+// Options say when a breaker opens and how it closes again. To combine modes, set the fields of
+// several: any one of them opens. A zero field means its default, or switches its mode off.
 type Options struct {
-	// ConsecutiveFailures opens after so many failures without a success between them, in the order
-	// in which calls end. Off when 0.
+	// ConsecutiveFailures opens after this many failures without a success between them, in the
+	// order in which calls end. Off when 0.
 	ConsecutiveFailures int
 
 	// FailureRatio opens when more than this share of the calls in the window failed. Off when 0,
@@ -34,13 +35,13 @@ type Options struct {
 	// SlowOver. A call that failed slowly counts as failed and as slow. Off when 0, otherwise below
 	// 1.
 	SlowRatio float64
-	// SlowOver is the latency above which a call is slow; a trial that is slow has failed.
+	// SlowOver is the latency above which a call is slow. A slow trial has failed.
 	SlowOver time.Duration
-	// Window is how far the two ratios look back: ten slices, the youngest of which is being
-	// filled. 5 s when 0.
+	// Window is how far the two ratios look back. It consists of ten slices, the youngest of which
+	// is being filled. 5 s when 0.
 	Window time.Duration
-	// MinRequests is how many calls the window must have before a ratio means anything. 20 when 0.
-	// While ramping it shrinks with the admitted share, but not below Successes.
+	// MinRequests is how many calls the window must have before a ratio counts. 20 when 0. While
+	// ramping it shrinks with the admitted share, but not below Successes.
 	MinRequests int
 
 	// Adaptive opens by a score of latency, errors and saturation. Off when nil.
@@ -52,24 +53,24 @@ type Options struct {
 	Trials int
 	// Successes is how many trials must succeed before calls are admitted again. Trials when 0.
 	Successes int
-	// TrialFor is how long a trial may keep its slot. A trial that is not done by then was lost by
-	// its caller, or is as slow as if it were: its slot is given to another, and its end counts for
-	// nothing. It should be longer than the longest time-out of a call. 60 s when 0.
+	// TrialFor is how long a trial may keep its slot. A trial that is not done by then has been
+	// lost by its caller, or is as good as lost: its slot goes to another trial, and how it ends
+	// does not count. TrialFor should be longer than the longest timeout of a call. 60 s when 0.
 	TrialFor time.Duration
-	// Ramp is how long the admitted share takes from RampFrom to everything. With 0 the breaker
+	// Ramp is how long the admitted share takes to rise from RampFrom to 1. With 0 the breaker
 	// closes as soon as the trials have succeeded.
 	Ramp time.Duration
 	// RampFrom is the share that is admitted first. 0.1 when 0.
 	RampFrom float64
 
-	// OnTransition hears of every transition once, in order, from the goroutine that made it and
-	// before others see it. It must not block. Other goroutines do not wait for it, but no further
-	// transition is made before it returns.
+	// OnTransition is called once for every transition, in order, on the goroutine that made it,
+	// before other goroutines see the new state. It must not block. Other goroutines do not wait
+	// for it, but no further transition is made before it returns.
 	OnTransition func(Transition)
 }
 
-// rules are checked options with their defaults in, in the units that the machine compares. They
-// are comparable: two breakers with equal rules mean the same.
+// rules are the checked options with their defaults filled in, in the units that the machine
+// compares. They are comparable: breakers with equal rules behave alike.
 type rules struct {
 	consecutive          int64
 	failures, slow       uint64 // millionths
@@ -87,7 +88,7 @@ type rules struct {
 	windowed, slowIsSlow bool
 }
 
-// compile checks o and fills in its defaults. It gives all errors at once.
+// compile checks o and fills in its defaults. It reports all errors at once.
 func (o Options) compile() (rules, error) {
 	var c check
 	ratios := o.FailureRatio != 0 || o.SlowRatio != 0
@@ -123,14 +124,14 @@ func (o Options) compile() (rules, error) {
 	return r, errors.Join(c.errs...)
 }
 
-// check gathers what is wrong with options.
+// check collects the errors in options.
 type check struct{ errs []error }
 
 func (c *check) fail(format string, args ...any) {
 	c.errs = append(c.errs, fmt.Errorf("breaker: "+format, args...))
 }
 
-// needs refuses a field that is set but has no effect without another.
+// needs reports an error if a field is set that has no effect without another, which is not set.
 func (c *check) needs(field string, set bool, other string, otherSet bool) {
 	if set && !otherSet {
 		c.fail("%s is set without %s and would have no effect: set both or neither", field, other)
@@ -161,8 +162,8 @@ func (c *check) wait(field string, d, unset, least time.Duration) int64 {
 	return c.between(field, d, unset, least, maxWait)
 }
 
-// ratio is a share that must be exceeded, in millionths. Whole numbers make 8 of 20 exactly 40 %,
-// which no binary fraction does.
+// ratio is a share that must be exceeded, in millionths. With integers, 8 of 20 is exactly 40 %,
+// which no binary fraction is.
 func (c *check) ratio(field string, x float64) uint64 {
 	if !(x >= 0 && x < 1) {
 		c.fail("%s is %v; it must be above 0 and below 1, because more than that share must be bad, "+

@@ -2,19 +2,19 @@ package breaker
 
 import "sync/atomic"
 
-// rampSteps is how many steps a ramp has. They are so many that none doubles the load after the
-// first two, and so few that each sees some calls end.
+// rampSteps is how many steps a ramp has: enough that no step after the first two doubles the load,
+// and few enough that some calls end in each step.
 const rampSteps = 10
 
-// ramp raises the admitted share from RampFrom to everything in equal steps of Ramp/10. A step is
-// taken when its time is over and a call has succeeded during it: time alone shows nothing, and a
-// clock that leaps would open the gates. So that a service with few callers does not wait for its
-// luck, one call is always admitted a step's time.
+// ramp raises the admitted share from RampFrom to everything in equal steps of Ramp/10. A step ends
+// when its time is over and a call has succeeded during it: time alone proves nothing, and a clock
+// that jumps would admit everything. One call per step's time is always admitted, so that a service
+// with few callers does not depend on chance.
 type ramp struct {
-	step   atomic.Uint32 // written by the pen, as is since
+	step   atomic.Uint32 // written by the holder of the pen, as is since
 	since  atomic.Int64  // when the step began
 	proven atomic.Bool   // a call has succeeded in this step
-	lead   atomic.Int64  // when a call was last admitted whatever the share
+	lead   atomic.Int64  // when a call was last admitted regardless of the share
 }
 
 func stepFor(r *rules) int64 { return r.ramp / rampSteps }
@@ -26,7 +26,7 @@ func (p *ramp) reset(r *rules, now int64) {
 	p.lead.Store(now - stepFor(r))
 }
 
-// share is the part of the calls that is admitted.
+// share is the share of calls that is admitted.
 func (p *ramp) share(r *rules) float64 {
 	return r.rampFrom + (1-r.rampFrom)*float64(p.step.Load())/rampSteps
 }
@@ -40,8 +40,8 @@ func (p *ramp) admits(r *rules, now int64, random uint64) bool {
 	return (d >= stepFor(r) || d < -skew) && p.lead.CompareAndSwap(lead, now)
 }
 
-// prove notes that a call has succeeded. It is called for every call of closed too, and so writes
-// only where there is something to write.
+// prove records that a call has succeeded. It is also called for every successful call in closed,
+// so it writes only if the value changes.
 func (p *ramp) prove() {
 	if !p.proven.Load() {
 		p.proven.Store(true)

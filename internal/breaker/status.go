@@ -8,7 +8,7 @@ const (
 	Open                      // refuses every call
 	HalfOpen                  // admits trials
 	Ramping                   // admits a rising share
-	ForcedOpen                // refuses every call until the operator says otherwise
+	ForcedOpen                // refuses every call until the operator changes that
 	ForcedClosed              // admits every call and counts none
 )
 
@@ -45,19 +45,19 @@ func name(names []string, i uint8) string {
 	return "unknown"
 }
 
-// Status is a breaker at a moment.
+// Status is a breaker's state at one moment.
 type Status struct {
 	State      State
 	Generation uint32
 	Since      int64   // when the state began, by the clock of the caller who began it
-	Share      float64 // of the calls that are admitted: 0 in half-open, which counts trials
+	Share      float64 // share of calls admitted, 0 to 1; 0 in half-open, which counts trials
 
 	Consecutive                 int64  // failures in a row
 	Requests, Failures, Slow    uint64 // in the window of the ratios
 	Ratio, SlowRatio            float64
 	TrialsUnderWay              int
 	TrialsSucceeded             uint64
-	Score, Threshold            float64 // of the adaptive mode, as the rest
+	Score, Threshold            float64 // these and the rest are of the adaptive mode
 	Latency, Errors, Saturation float64
 }
 
@@ -65,16 +65,16 @@ type Status struct {
 type Transition struct {
 	From, To State
 	Why      Reason
-	At       int64 // when, by the clock of the caller
-	After    int64 // how long From lasted
-	// Status holds the numbers from before the transition; its Generation is the one that begins,
-	// its Threshold what was learnt.
+	At       int64 // when, on the caller's clock
+	After    int64 // how long From lasted, in nanoseconds
+	// Status holds the numbers from before the transition, except that Generation is the one that
+	// begins, and Threshold is the value learnt from the transition.
 	Status
 }
 
-// State says what the breaker knows. It changes nothing: an open time that is over shows as open
-// until a call asks. While transitions follow each other without pause, numbers of two states may
-// stand together.
+// State returns the breaker's status. It changes nothing: after the open time, the state is still
+// open until the next Allow. If transitions follow each other without pause, the status may mix
+// numbers of two states.
 func (b *Breaker) State(now int64) Status {
 	const attempts = 8
 	var s Status
@@ -121,9 +121,10 @@ func (b *Breaker) read(w word, now int64) Status {
 	return s
 }
 
-// RetryAfter is how many nanoseconds it takes until a call may be admitted: 0 when it may be now,
-// the rest of the open time when open, the time until the first trial loses its slot when all are
-// taken. Forced open, which has no end by itself, it is the open time.
+// RetryAfter is how many nanoseconds it takes until a call may be admitted. It is 0 when one may be
+// admitted now, the rest of the open time when open, and, when all slots of half-open are taken,
+// the time until the first trial loses its slot. For forced open, which does not end by itself, it
+// is OpenFor.
 func (b *Breaker) RetryAfter(now int64) int64 {
 	m := b.m
 	switch m.load().state() {

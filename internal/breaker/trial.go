@@ -2,12 +2,12 @@ package breaker
 
 import "sync/atomic"
 
-// trials are the slots of half-open and what its trials have shown.
+// trials are the slots of half-open and the results of its trials.
 //
-// A free slot holds the generation, a taken one a stamp: the highest bit, the time at which it was
-// taken, and a serial number, so that no two trials leave the same stamp. Every change of a slot is
-// one compare-and-swap from the exact value that was seen: who was held up for so long that another
-// generation began, or that his slot was given away, changes nothing.
+// A free slot holds the generation. A taken slot holds a stamp: the highest bit, the time at which
+// it was taken, and a serial number, so that no two trials have the same stamp. Every change of a
+// slot is one compare-and-swap from the exact value that was read. So a goroutine that was delayed
+// until another generation began, or until its slot was given away, changes nothing.
 type trials struct {
 	slots  []atomic.Uint64
 	serial atomic.Uint64
@@ -27,15 +27,17 @@ func (t *trials) stamp(now int64) uint64 {
 	return taken | uint64(now)<<serialBits&(taken-1) | t.serial.Add(1)&(1<<serialBits-1)
 }
 
-// stampAge is how long ago a stamp was made, over half the range of its time at most.
+// stampAge is how many nanoseconds ago a stamp was made. It is right for up to half the range of
+// the stamp's time.
 func stampAge(stamp uint64, now int64) int64 {
 	then := stamp << 1 >> (serialBits + 1)
 	return int64((uint64(now)-then)<<(64-timeBits)) >> (64 - timeBits)
 }
 
-// try gives a trial to the caller when a slot is free, or was kept for longer than TrialFor. A
-// caller that was held up since w for so long that a trial of a later generation has overstayed
-// takes that one's slot with a ticket that counts for nothing; it is free again after TrialFor.
+// try gives the caller a trial if a slot is free, or has been kept for longer than TrialFor. A
+// caller may have been delayed since it read w, for so long that a trial of a later generation has
+// overstayed. It then takes that trial's slot with a ticket that does not count, and the slot is
+// free again after TrialFor.
 func (b *Breaker) try(w word, now int64) Ticket {
 	t := &b.m.trials
 	for i := range t.slots {
@@ -52,8 +54,8 @@ func (b *Breaker) try(w word, now int64) Ticket {
 	return Ticket{}
 }
 
-// left is for how long a trial may still keep its slot, 0 when it may not. One that seems to have
-// been given in the future lived through a clock that was set back.
+// left is for how many nanoseconds a trial may still keep its slot; 0 when its time is over. If a
+// stamp lies in the future, the clock was set back, and the time is over too.
 func (b *Breaker) left(stamp uint64, now int64) int64 {
 	age := stampAge(stamp, now)
 	if age < -skew {
@@ -62,7 +64,7 @@ func (b *Breaker) left(stamp uint64, now int64) int64 {
 	return min(b.rules.trialFor, max(0, b.rules.trialFor-age))
 }
 
-// tried takes a trial back. The slot comes first: a trial that has lost it counts for nothing.
+// tried ends a trial. It frees the slot first: a trial that has lost its slot does not count.
 func (b *Breaker) tried(now int64, t Ticket, o Outcome, latency int64) {
 	w := b.m.load()
 	if w.generation() != t.generation || w.state() != HalfOpen {
@@ -80,7 +82,7 @@ func (b *Breaker) tried(now int64, t Ticket, o Outcome, latency int64) {
 	b.look(now)
 }
 
-// note adds a trial's end to the result, unless another generation has begun.
+// note adds a trial's outcome to the result, unless another generation has begun.
 func (t *trials) note(generation uint32, failed bool) {
 	for {
 		seen := t.result.Load()
@@ -117,7 +119,7 @@ func (t *trials) outstanding() int {
 	return n
 }
 
-// reset frees all slots for a generation; the holder of the pen calls it.
+// reset frees all slots for a new generation. Only the holder of the pen calls it.
 func (t *trials) reset(generation uint32) {
 	t.result.Store(uint64(generation) << 32)
 	for i := range t.slots {

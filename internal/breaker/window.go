@@ -4,26 +4,26 @@ import "sync/atomic"
 
 const slices = 10
 
-// ring is the sliding window: ten slices, the head of which is being filled. Everybody counts into
-// the head; the holder of the pen empties the slices to come and then moves the head, so that a
-// call is never lost. A goroutine that is held up between reading the head and counting puts its
-// call into a slice that is older by that much.
+// ring is the sliding window: ten slices, of which the head is being filled. All goroutines count
+// into the head. The holder of the pen empties the next slices and then moves the head, so that no
+// call is lost. A goroutine that is delayed between reading the head and counting counts its call
+// in a slice that is older by that delay.
 //
-// What the nine older slices hold is added up when the head moves, because every call asks for the
-// sum. A call that is counted into an older slice in that moment is missing from the sum until the
-// head moves again. Who asks while the head moves may see one slice twice, but cannot act on it: a
-// transition needs the pen, and the question is asked again with the pen in hand.
+// The sum of the nine older slices is computed when the head moves, because every call needs it. A
+// call that is counted in an older slice at that moment is missing from the sum until the head
+// moves again. A caller that reads the sum while the head moves may count one slice twice, but
+// cannot act on it: a transition needs the pen, and the rule is checked again by its holder.
 type ring struct {
-	length int64 // of a slice; never changes
+	length int64 // of a slice, in nanoseconds; never changes
 	head   atomic.Uint32
 	start  atomic.Int64          // when the head began
-	calls  [slices]atomic.Uint64 // calls in the upper half, failures in the lower
+	calls  [slices]atomic.Uint64 // calls in the upper 32 bits, failures in the lower
 	slow   [slices]atomic.Uint32
 
 	olderCalls, olderFailures, olderSlow atomic.Uint64
 }
 
-// tally is what a window has counted.
+// tally is the counts of a window.
 type tally struct{ requests, failures, slow uint64 }
 
 func (r *ring) init(window, now int64) {
@@ -66,7 +66,7 @@ func (r *ring) youngest(head uint32, n int) tally {
 	return t
 }
 
-// at adds up the slices that are still in the window now, moved on or not.
+// at adds up the slices that are in the window at now, even if the head has not been moved yet.
 func (r *ring) at(now int64) tally {
 	passed := max(0, elapsed(now, r.start.Load())) / r.length
 	return r.youngest(r.head.Load(), slices-int(min(passed, slices)))
@@ -74,8 +74,8 @@ func (r *ring) at(now int64) tally {
 
 func (r *ring) due(now int64) bool { return outside(now, r.start.Load(), r.length) }
 
-// turn moves the head to the slice of now. After a clock that was set back, it begins a new slice
-// there: what was counted still fades, a slice at a time.
+// turn moves the head to the slice of now. If the clock was set back, turn begins one new slice at
+// now, so the counts still expire, one slice at a time.
 func (r *ring) turn(now int64) {
 	start := r.start.Load()
 	d := elapsed(now, start)

@@ -6,11 +6,11 @@ import (
 )
 
 const (
-	aimdEnough   = 20               // completions and failures that a decision takes, or
-	aimdLongest  = time.Second      // what came in this time
-	aimdDecrease = 0.9              // what is left of the limit
-	aimdFailures = 0.1              // the share of failures that is too much
-	aimdUsed     = 0.5              // the part of the limit that must be in use for it to grow
+	aimdEnough   = 20               // completions and failures needed for a decision, unless
+	aimdLongest  = time.Second      // this much time has passed
+	aimdDecrease = 0.9              // factor of the limit after a decrease
+	aimdFailures = 0.1              // the share of failures above which the limit decreases
+	aimdUsed     = 0.5              // the share of the limit that must be in use for it to grow
 	aimdPause    = 10 * time.Second // the longest time for which windows are ignored after a decrease
 )
 
@@ -19,7 +19,7 @@ type aimd struct {
 	*Law
 	gathered Window
 	inside   float64 // integral of the requests inside, in request-ns
-	quiet    int64   // windows that begin earlier still show the limit before a decrease
+	quiet    int64   // windows that begin earlier still show the limit from before a decrease
 	latency  time.Duration
 	decision string
 }

@@ -26,11 +26,11 @@
 //     throughput shows that the knee is where it was. Nothing else lowers the limit to probe. Every
 //     two seconds or more, a step up looks for a higher knee. It costs a short queue.
 //   - An observed level that no knee and no baseline can reconcile with the present throughput is
-//     out of date and is dropped. If the present level is such a one, the service has changed and
-//     all are dropped.
+//     out of date and is dropped. If that happens to the present level itself, the service has
+//     changed and all levels are dropped.
 //   - Observations while the limit does not bind give S0 directly. They count as one more
-//     observation, and less and less once the limit binds.
-//   - How much an observation weighs depends on the noise of throughput, which is measured too.
+//     observation, whose weight falls once the limit binds.
+//   - The weight of an observation depends on the noise of throughput, which is measured too.
 //
 // The usual control laws (Vegas, gradient limits, BBR) keep S0 as a filtered minimum of latency.
 // The first version did that, with small trials that raised the minimum when throughput fell with
@@ -53,8 +53,9 @@ type Mode uint8
 const (
 	// Gradient finds the knee from latency and throughput. It needs no target.
 	Gradient Mode = iota
-	// AIMD holds latency at a target: it adds one while that is kept, and takes a tenth when it is
-	// not or when requests fail. It is simple to predict, and as good as the target is.
+	// AIMD holds latency at a target: it raises the limit by one while the target is met, and
+	// lowers it by a tenth when it is not or when requests fail. It is easy to predict, and only as
+	// good as its target.
 	AIMD
 )
 
@@ -64,40 +65,41 @@ type Options struct {
 
 	Min     int // the limit is never lower; 1 by default
 	Max     int // the limit is never higher; 10,000 by default
-	Initial int // the limit before anything is known; 20 by default, or the nearest that Min and Max allow
+	Initial int // the limit at first; by default 20, or the nearest value from Min to Max
 
 	// Tolerance is the least part of the knee that Gradient adds as a reserve; 0.05 by default. The
-	// reserve is larger for small services: the square root of the knee, and at least one request.
-	// More costs latency inside the service, less costs throughput when service times vary.
+	// reserve of a small service is larger: 0.5 plus 0.6 times the square root of the knee. A
+	// larger reserve costs latency inside the service, a smaller one costs throughput when service
+	// times vary.
 	Tolerance float64
 
 	// Target is the latency that AIMD keeps. It has no default.
 	Target time.Duration
 }
 
-// Window is what passed between two moments. Windows follow each other without gaps.
+// Window is the traffic between two moments. Windows follow each other without gaps.
 type Window struct {
 	Start, End   int64   // monotonic ns
-	Completed    int     // requests that the service answered and did not fail
-	LatencySum   int64   // ns, of those completed, from sending to the answer; only AIMD needs it
+	Completed    int     // requests that the service answered successfully
+	LatencySum   int64   // ns from sending to the answer, over all completed; only AIMD needs it
 	InflightMean float64 // requests inside the service, averaged over time
-	Limited      bool    // a request waited for a slot, or was refused for want of one
+	Limited      bool    // a request waited for a slot, or was refused because there was none
 	Failed       int     // requests that the service failed
 }
 
-// State says what a law believes.
+// State is what a law has concluded, for display.
 type State struct {
 	Limit        int
 	Baseline     time.Duration // S0, the latency without a queue; 0 while unknown
 	BaselineAge  time.Duration // since an observation last confirmed or changed it
 	Capacity     float64       // requests a second; 0 while unknown
-	CapacityLow  float64       // Capacity is between these with 95 % confidence
+	CapacityLow  float64       // lower bound of the 95 % confidence interval of Capacity
 	CapacityHigh float64
 	CapacityAge  time.Duration // since the limit last bound
 	Decision     string        // the last decision, in words
 }
 
-// Law adapts one limit. It has one owner: nothing in it is safe for concurrent use.
+// Law adapts one limit. It is not safe for concurrent use.
 type Law struct {
 	options Options
 	law     interface {
@@ -107,7 +109,7 @@ type Law struct {
 	limit float64
 }
 
-// New makes a law.
+// New makes a law. It fails if an option is out of its range.
 func New(o Options) (*Law, error) {
 	o.Min = cmpOr(o.Min, 1)
 	o.Max = cmpOr(o.Max, max(10_000, o.Min))
@@ -147,7 +149,7 @@ func cmpOr(value, otherwise int) int {
 	return value
 }
 
-// Observe takes the next window, of 50 to 100 ms, and returns the limit from now on.
+// Observe takes the next window, of 50 to 100 ms, and returns the new limit.
 func (l *Law) Observe(w Window) int {
 	if w.End > w.Start {
 		l.law.observe(w)
@@ -158,14 +160,14 @@ func (l *Law) Observe(w Window) int {
 // Limit is how many requests may be inside the service at once.
 func (l *Law) Limit() int { return int(math.Round(l.limit)) }
 
-// Explain says what the law believes and what it did last.
+// Explain returns what the law has concluded and its last decision.
 func (l *Law) Explain() State {
 	s := l.law.state()
 	s.Limit = l.Limit()
 	return s
 }
 
-// set moves the limit, within its bounds.
+// set moves the limit, within Min and Max.
 func (l *Law) set(limit float64) {
 	l.limit = min(max(limit, float64(l.options.Min)), float64(l.options.Max))
 }

@@ -7,32 +7,32 @@ import (
 )
 
 const (
-	growth  = 0.25  // the most that the limit grows by in one step; twice that once a knee is far away
-	descent = 0.125 // the most that it falls by in one step, where that is more than one request
-	full    = 0.85  // the part of the limit that is in use when it binds all the time
+	growth  = 0.25  // the largest growth of the limit in one step; twice that when the knee is far
+	descent = 0.125 // the largest fall in one step, but at least one request
+	full    = 0.85  // the fraction of the limit in use from which it counts as binding all the time
 
-	// Completions are counted in multiples of the noise: what takes 100 with exponential service
-	// times takes few when all requests cost the same.
-	judged     = 12   // completions in a step of the law
-	fewest     = 10   // but no fewer, whatever the noise
-	most       = 100  // and no more
-	recently   = 100  // that are compared with what is remembered, or those of half a second
-	remembered = 1500 // that are remembered of one level
-	memoryOf   = 2000 // that the memory spans at least
-	doubted    = 100  // that are remembered of a level above the limit when it is looked at again
+	// Numbers of completions are multiples of the noise: what takes 100 completions with
+	// exponential service times takes few when all requests cost the same.
+	judged     = 12   // completions for one step of the law
+	fewest     = 10   // its minimum, whatever the noise
+	most       = 100  // its maximum
+	recently   = 100  // completions compared with remembered levels, or half a second's if more
+	remembered = 1500 // completions remembered of one level
+	memoryOf   = 2000 // completions that the memory spans at least
+	doubted    = 100  // completions kept of a level above the limit when it is probed again
 
 	longestStep = 0.5  // seconds
 	lookEvery   = 2.0  // seconds
 	lookRests   = 20   // steps
-	memory      = 12.0 // seconds until a level weighs a third
+	memory      = 12.0 // seconds until a level's weight falls to a third (1/e)
 	longest     = 40.0 // where there is little traffic
-	memoryAbove = 2.0  // a level above the limit; four times that where there is little traffic
+	memoryAbove = 2.0  // for a level above the limit; up to four times that with little traffic
 
-	priorMemory  = 60.0 // seconds until a baseline from other times weighs a third
-	priorLimited = 6.0  // and while the limit binds, because then there is something better
-	priorFree    = 0.15 // how far off a baseline may be that was seen when the limit did not bind
-	priorChanged = 0.35 // and one from before the service changed, or from a busy service
-	priorSure    = 0.1  // the doubt up to which a baseline is worth keeping when the service changes
+	priorMemory  = 60.0 // seconds until the weight of an earlier baseline falls to a third (1/e)
+	priorLimited = 6.0  // while the limit binds, because then there are better observations
+	priorFree    = 0.15 // deviation (logarithm) of a baseline seen while the limit did not bind
+	priorChanged = 0.35 // of a baseline from before the service changed, or from a busy service
+	priorSure    = 0.1  // the largest doubt of a baseline that is kept when the service changes
 )
 
 // gradient is the law of the mode Gradient.
@@ -40,13 +40,13 @@ type gradient struct {
 	*Law
 	noise noise
 	now   float64 // seconds, the end of the last window
-	quiet float64 // windows that begin earlier still show the limit before
+	quiet float64 // windows that begin earlier still show the previous limit
 
-	gathered level   // windows that are not judged yet, at which the limit bound
+	gathered level   // windows not judged yet in which the limit bound
 	span     float64 // seconds to gather
-	idle     level   // windows at which the limit did not bind
-	growing  int     // moves up in a row
-	looked   float64 // when the limit was last raised to see what is above it
+	idle     level   // windows in which the limit did not bind
+	growing  int     // consecutive moves up
+	looked   float64 // when the limit was last raised to look for a higher knee
 	binds    bool    // the limit bound all the time when traffic was last judged
 
 	levels levels
@@ -69,7 +69,7 @@ func (g *gradient) observe(w Window) {
 	start := float64(w.Start) / 1e9
 	g.age(float64(w.End)/1e9 - g.now)
 	g.now = float64(w.End) / 1e9
-	if w.InflightMean > 1.03*g.limit+0.5 { // it still falls to a new limit
+	if w.InflightMean > 1.03*g.limit+0.5 { // the number inside is still falling to a new limit
 		g.wait()
 	}
 	if start < g.quiet-1e-9 || w.Failed > w.Completed {
@@ -96,7 +96,7 @@ func (g *gradient) observe(w Window) {
 	}
 }
 
-// age lets what is known weigh less.
+// age reduces the weight of past observations.
 func (g *gradient) age(seconds float64) {
 	if seconds <= 0 {
 		return
@@ -113,28 +113,29 @@ func (g *gradient) age(seconds float64) {
 	g.levels.age(g.limit, math.Exp(-seconds/below), math.Exp(-seconds/above), math.Exp(-seconds/prior))
 }
 
-// wait ignores what is seen until the requests that are inside now have passed through.
+// wait ignores windows until the requests that are inside now have passed through.
 func (g *gradient) wait() {
 	if g.last.known {
 		g.quiet = max(g.quiet, g.now+min(g.last.baseline, 2))
 	}
 }
 
-// enough says whether what is gathered can be judged. How long that takes is laid down before: to
-// stop at a number of completions would favour windows in which many happened to end.
+// enough reports whether the gathered windows can be judged. How long to gather is fixed in
+// advance: stopping at a number of completions would favour windows in which many requests happened
+// to end.
 func (g *gradient) enough() bool {
 	if g.gathered.time < g.span-1e-9 || g.gathered.done < fewest/2 {
 		return false
 	}
 	g.span = min(max(judged*g.noise.spread, fewest), most) / g.gathered.throughput()
 	if g.growing < 2 {
-		g.span = max(g.span, g.last.baseline) // requests of one length end in bursts
+		g.span = max(g.span, g.last.baseline) // requests that all take equally long end in bursts
 	}
 	g.span = min(g.span, longestStep)
 	return true
 }
 
-// reserve is how many requests may stand inside the service above its knee.
+// reserve is how many requests above its knee may be inside the service.
 func (g *gradient) reserve(knee float64) float64 {
 	return max(0.5+0.6*math.Sqrt(knee), g.options.Tolerance*knee)
 }
@@ -167,8 +168,8 @@ func (g *gradient) free(seen level) {
 	g.baselineAt = g.now
 }
 
-// partly moves the limit when it binds at times only. Throughput is the clients' then, and says
-// nothing of the service.
+// partly moves the limit when it binds only at times. The clients then determine the throughput, so
+// it says nothing about the service.
 func (g *gradient) partly(seen level) {
 	g.last = g.levels.fit(g.noise.spread, g.limit)
 	if !g.last.known {
@@ -180,7 +181,7 @@ func (g *gradient) partly(seen level) {
 	}
 }
 
-// judge decides by a level at which requests waited for a slot all the time.
+// judge decides from a level at which requests waited for a slot all the time.
 func (g *gradient) judge(seen level) {
 	if g.last.known {
 		g.noise.learn(math.Log(seen.throughput())-g.last.predict(seen.mean()), seen.done)
@@ -218,13 +219,13 @@ func (g *gradient) steer() {
 	}
 }
 
-// look makes a step up that is large enough to show in the throughput, when there was none for a
-// while. Small steps do not: without it a limit may stay at a knee that slow requests pretended.
-// It costs a short queue inside the service.
+// look makes a step up that is large enough to show in the throughput, if there was none for a
+// while. Small steps do not show: without look, the limit may stay at a false knee that slow
+// requests have caused. The step costs a short queue inside the service.
 //
-// What was seen above the limit before must not outweigh what a look sees, or a service that has
-// become twice as fast is taken for one with half the knee: five requests inside do now what ten
-// did, and no look was long enough to show that ten do more.
+// Earlier observations above the limit must not outweigh those of a look. Otherwise a service that
+// has become twice as fast is taken for one with half the knee: five requests inside now give the
+// throughput that ten gave, and no look is long enough to show that ten give more.
 func (g *gradient) look(target float64) bool {
 	if g.now-g.looked < max(lookEvery, lookRests*g.span) || target < 0.9*g.limit {
 		return false

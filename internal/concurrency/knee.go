@@ -3,35 +3,35 @@ package concurrency
 import "math"
 
 const (
-	knees         = 60    // to either side of the limit, so from a sixth of it to six times
-	kneeStep      = 0.03  // between knees that are considered, in logarithms
-	levelStep     = 0.05  // between levels that are kept apart
-	levelFloor    = 0.015 // the deviation of a level's throughput from the model, noise aside
-	contradiction = 0.02  // what throughput may differ by, noise aside
+	knees         = 60    // on either side of the limit, so from a sixth of it to six times it
+	kneeStep      = 0.03  // between the knees considered, as a logarithm
+	levelStep     = 0.05  // between separate levels, as a logarithm
+	levelFloor    = 0.015 // deviation of a level's log throughput from the model, besides noise
+	contradiction = 0.02  // how much log throughput may contradict, besides noise
 	quantile      = 0.5   // of the distribution of the knee
 )
 
-// levels holds what throughput was seen at which number inside, and finds the knee that explains
-// it best.
+// levels holds the throughput seen at each number of requests inside, and finds the knee that
+// explains it best.
 type levels struct {
-	seen  []level // by the logarithm of the number inside
+	seen  []level // indexed by the logarithm of the number inside
 	prior struct {
 		baseline float64 // logarithm
-		weight   float64 // one over its variance
+		weight   float64 // 1 / variance of that logarithm
 	}
-	likely, baselines [2*knees + 1]float64 // of the knees that are considered
+	likely, baselines [2*knees + 1]float64 // for each knee: likelihood, and log of the baseline
 }
 
-// estimate is what the levels say.
+// estimate is what fit concludes from the levels.
 type estimate struct {
 	known    bool
 	baseline float64 // seconds
-	doubt    float64 // the deviation of its logarithm
+	doubt    float64 // standard deviation of its logarithm
 	knee     float64
-	best     struct{ baseline, knee float64 } // the likeliest pair, logarithms
+	best     struct{ baseline, knee float64 } // the likeliest pair, as logarithms
 }
 
-// predict is the logarithm of the throughput at a number inside.
+// predict is the logarithm of the throughput expected at a number of requests inside.
 func (e *estimate) predict(inside float64) float64 {
 	return min(math.Log(inside), e.best.knee) - e.best.baseline
 }
@@ -50,9 +50,10 @@ func (l *levels) add(a level, most float64) {
 	b.forget(most)
 }
 
-// reconcile forgets levels that no knee and no baseline can agree with what is seen now: between
-// two levels, throughput changes by no more than the number inside, and not the other way. When it
-// is the level itself that was another one, the service has changed and all of them go.
+// reconcile forgets levels that no knee and no baseline can reconcile with the present one: between
+// two levels, throughput changes by at most the ratio of the numbers inside, and in the same
+// direction. If the contradicted level is the one for the present number inside, the service has
+// changed. Then reconcile forgets all levels and returns true.
 func (l *levels) reconcile(now level, n *noise) (changed bool) {
 	own := l.index(now)
 	for i, old := range l.seen {
@@ -78,8 +79,9 @@ func (l *levels) reconcile(now level, n *noise) (changed bool) {
 	return false
 }
 
-// age lets levels and the prior weigh less. What was seen above the limit ages faster: to try it
-// again costs a short queue, and to try what is below it costs throughput.
+// age reduces the weights of the levels and of the prior by the given factors. Levels above the
+// limit age faster, because trying them again costs only a short queue, while trying levels below
+// it costs throughput.
 func (l *levels) age(limit, below, above, prior float64) {
 	for i := range l.seen {
 		a := &l.seen[i]
@@ -98,7 +100,7 @@ func (l *levels) age(limit, below, above, prior float64) {
 	l.prior.weight *= prior
 }
 
-// doubt makes what was seen above a limit weigh no more than so many completions.
+// doubt scales levels above the limit down to at most the given number of completions.
 func (l *levels) doubt(limit, most float64) {
 	for i := range l.seen {
 		if a := &l.seen[i]; a.done > 0 && a.mean() > 1.02*limit {
@@ -107,13 +109,13 @@ func (l *levels) doubt(limit, most float64) {
 	}
 }
 
-// expect sets what is believed of the baseline without regard to the levels.
+// expect sets the prior of the baseline: its logarithm and that logarithm's standard deviation.
 func (l *levels) expect(baseline, deviation float64) {
 	l.prior.baseline, l.prior.weight = baseline, 1/(deviation*deviation)
 }
 
-// fit finds the knee. For each knee that is considered, every level says what the baseline would
-// be, and how well they agree is the likelihood of the knee.
+// fit finds the knee. For each knee considered, every level implies a baseline. How well these
+// baselines agree gives the likelihood of the knee.
 func (l *levels) fit(spread, limit float64) (e estimate) {
 	type point struct{ inside, through, weight float64 }
 	var points []point

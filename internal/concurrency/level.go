@@ -1,6 +1,6 @@
 package concurrency
 
-// level is what was seen while the limit stood still: windows added up.
+// level is the sum of windows that were seen at about one number of requests inside.
 type level struct {
 	time     float64 // seconds
 	inflight float64 // integral over time
@@ -13,7 +13,8 @@ func (a *level) add(b level) {
 	a.done += b.done
 }
 
-// forget makes the level weigh no more than so many completions, so that it follows slow changes.
+// forget scales the level down to at most the given number of completions, so that it follows slow
+// changes.
 func (a *level) forget(most float64) {
 	if a.done > most {
 		a.scale(most / a.done)
@@ -27,21 +28,21 @@ func (a *level) scale(f float64) {
 func (a *level) throughput() float64 { return a.done / a.time }
 func (a *level) mean() float64       { return a.inflight / a.time }
 
-// response is the mean latency in seconds, by Little's law. The mean of the latencies that were
-// recorded would be lower whenever the number inside has just grown, because short requests are
-// done first, and would not count what those take who go away before their answer.
+// response is the mean latency in seconds, by Little's law. The mean of recorded latencies would be
+// too low whenever the number inside has just grown, because short requests finish first. It would
+// also miss requests that the client abandons before the answer.
 func (a *level) response() float64 { return a.inflight / a.done }
 
 // noise estimates the variance of the logarithm of throughput, times the number of completions it
-// was measured by. For independent service times that is their squared coefficient of variation.
-// Where few requests take very long the throughput wanders for as long as they do, so blocks of
-// several lengths are looked at, and the worst counts.
+// was measured over. For independent service times, that is their squared coefficient of variation.
+// If a few requests take very long, the throughput wanders for as long as they take. So noise looks
+// at blocks of several lengths, and the noisiest counts.
 type noise struct {
 	spread float64
 	blocks [3]block
 }
 
-// block is a row of levels, each block four times as long as the one before.
+// block is a run of consecutive levels. Each of the blocks is four times as long as the one before.
 type block struct {
 	levels    int
 	done      float64
@@ -63,7 +64,8 @@ func newNoise() noise {
 	return n
 }
 
-// learn takes how far the logarithm of throughput was from what was predicted.
+// learn takes the deviation of the logarithm of throughput from its prediction, over done
+// completions.
 func (s *noise) learn(deviation, done float64) {
 	s.spread = leastSpread
 	length := 1
@@ -83,7 +85,7 @@ func (s *noise) learn(deviation, done float64) {
 	}
 }
 
-// variance is that of the logarithm of the ratio of two levels' throughputs.
+// variance is the variance of the logarithm of the ratio of two levels' throughputs.
 func (s *noise) variance(a, b level) float64 {
 	return s.spread * (1/a.done + 1/b.done)
 }

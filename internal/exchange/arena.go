@@ -1,8 +1,8 @@
 package exchange
 
-// arena hands out bytes that are all given back at once. It keeps one block of firstBlock bytes
-// between lives, so that the usual exchange allocates nothing; what does not fit comes from the
-// heap.
+// arena hands out bytes that are all freed at once. It keeps one block of firstBlock bytes between
+// the lives of an exchange, so that a typical exchange allocates nothing. What does not fit in the
+// block comes from the heap.
 type arena struct {
 	block []byte
 	used  int
@@ -22,8 +22,8 @@ func (a *arena) alloc(n int) []byte {
 	return b
 }
 
-// open lends what is left of the block, empty, for a text whose length is not known in advance.
-// Until keep, nothing else is allocated.
+// open returns an empty slice over the rest of the block, for a text whose length is not known in
+// advance. Nothing else may be allocated until keep.
 func (a *arena) open() []byte {
 	if a.block == nil {
 		a.block = make([]byte, firstBlock)
@@ -31,8 +31,8 @@ func (a *arena) open() []byte {
 	return a.block[a.used:a.used:len(a.block)]
 }
 
-// keep takes back what open lent, after text was appended to it, and keeps the text. Where that
-// outgrew the block it lies on the heap already.
+// keep ends what open began: text was appended to the slice from open, and keep allocates it in
+// place. If the text outgrew the block, it is already on the heap.
 func (a *arena) keep(text []byte) []byte {
 	if cap(text) != len(a.block)-a.used || len(text) == 0 || &text[0] != &a.block[a.used] {
 		return text

@@ -11,29 +11,30 @@ type Chain struct {
 	RequestRemoved  Names // from trailers too
 	ResponseRemoved Names // from trailers and interim responses too
 
-	// FetchRequest and FetchResponse are where the policies behind the one that fetches begin: fetches
-	// run through these alone. What is answered without a fetch does not come to them.
+	// FetchRequest and FetchResponse are the indexes in Request and Response of the first policy
+	// after the FetchingPolicy. Fetches run only through these policies. Exchanges that are
+	// answered without a fetch do not reach them.
 	FetchRequest, FetchResponse int
-	Fetches                     bool // there is such a policy
+	Fetches                     bool // there is a FetchingPolicy
 
 	standIn StandIn
-	// standIn is asked for exchanges whose request so many policies have seen, at least and at most
+	// standIn is asked if at least standFrom and at most standTo policies have seen the request
 	standFrom, standTo int
 
 	done      []doneEntry
-	fetchDone int // where those begin that hear of fetches
+	fetchDone int // index in done of the first policy that is told of the end of fetches
 	all       []any
 }
 
-// doneEntry is a policy that hears of the end of exchanges of which this many policies saw the
-// request.
+// doneEntry is a policy that is told of the end of exchanges whose request at least after policies
+// have seen.
 type doneEntry struct {
 	policy DonePolicy
 	after  int
 }
 
-// Append adds a policy to each phase it acts in. It panics when it acts in none, which no config
-// can cause.
+// Append adds a policy to each phase it acts in. It panics if the policy acts in none, which no
+// config can cause.
 func (c *Chain) Append(policy any) {
 	acts := false
 	if p, ok := policy.(RequestPolicy); ok {
@@ -64,8 +65,8 @@ func (c *Chain) Append(policy any) {
 	c.all = append(c.all, policy)
 }
 
-// setStandIn takes the last request policy as the one that stands in for refusals of its own, and of
-// the shedding policies directly in front of it.
+// setStandIn makes p, the last request policy so far, stand in for its own refusals and those of
+// the shedding policies directly before it.
 func (c *Chain) setStandIn(p StandIn) {
 	c.standIn, c.standFrom, c.standTo = p, len(c.Request), len(c.Request)
 	for c.standFrom > 1 {
@@ -76,18 +77,19 @@ func (c *Chain) setStandIn(p StandIn) {
 	}
 }
 
-// StandIn asks for another answer in the place of a refusal, where the exchange is one that may have
-// it and so many policies have seen its request.
+// StandIn asks the chain's StandIn for an answer instead of a refusal, if the exchange may have
+// one. asked is how many policies have seen its request.
 func (c *Chain) StandIn(x *Exchange, asked int) {
 	if c.standIn != nil && c.standFrom <= asked && asked <= c.standTo && x.MayDegrade() {
 		c.standIn.StandIn(x)
 	}
 }
 
-// Policies are those of the chain, in its order.
+// Policies returns the policies in the chain's order.
 func (c *Chain) Policies() []any { return c.all }
 
-// Done tells the policies that an exchange is over of whose request so many policies were asked.
+// Done tells the policies that an exchange is over. asked is how many policies have seen its
+// request.
 func (c *Chain) Done(x *Exchange, end End, asked int) {
 	for i := range c.done {
 		if d := &c.done[i]; d.after <= asked {
@@ -96,7 +98,7 @@ func (c *Chain) Done(x *Exchange, end End, asked int) {
 	}
 }
 
-// DoneFetch is Done for an exchange that is a fetch.
+// DoneFetch is Done for a fetch.
 func (c *Chain) DoneFetch(x *Exchange, end End, asked int) {
 	for i := range c.done[c.fetchDone:] {
 		if d := &c.done[c.fetchDone+i]; d.after <= asked {
@@ -105,10 +107,10 @@ func (c *Chain) DoneFetch(x *Exchange, end End, asked int) {
 	}
 }
 
-// Names are names of header fields, in any case.
+// Names are names of header fields. Case does not matter.
 type Names [][]byte
 
-// Has says whether name is one of them.
+// Has reports whether name is one of n.
 func (n Names) Has(name []byte) bool {
 	for _, one := range n {
 		if head.EqualFold(one, name) {
@@ -118,7 +120,7 @@ func (n Names) Has(name []byte) bool {
 	return false
 }
 
-// Remove takes the fields of these names out of l.
+// Remove removes the fields with these names from l.
 func (n Names) Remove(l *head.List) {
 	for _, name := range n {
 		l.Remove(name)

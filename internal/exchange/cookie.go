@@ -6,12 +6,12 @@ import (
 	"plimsoll/internal/head"
 )
 
-// maxCookies bounds the cookies that Cookie looks at; what a client sends beyond them is not found.
+// maxCookies is how many cookies Cookie looks at. It does not find any beyond them.
 const maxCookies = 256
 
-// Cookie is the value of the first cookie of that name in a request's fields, or nil. Names are
-// case-sensitive (RFC 6265, section 5.4). The value is as it came, quotes and all, and borrowed
-// from the field. It does not allocate.
+// Cookie returns the value of the first cookie with that name in a request's fields, or nil. Names
+// are case-sensitive (RFC 6265, section 5.4). The value is as received, including quotes, and
+// aliases the field. Cookie does not allocate.
 func Cookie(fields *head.List, name string) []byte {
 	if !fields.Has(head.Cookie) {
 		return nil

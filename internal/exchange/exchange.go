@@ -1,6 +1,6 @@
-// Package exchange holds one request and its response on their way through the gateway, and the
-// contract of the policies that look at them. It knows nothing of protocol versions, sockets or
-// upstream connections: those belong to the code that carries the exchange.
+// Package exchange defines the exchange, which is one request and its response on their way through
+// the gateway, and the interfaces of the policies that act on it. It knows nothing of protocol
+// versions, sockets or upstream connections: those belong to the code that carries the exchange.
 package exchange
 
 import (
@@ -10,90 +10,94 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Exchange is one request and its response. It lives on one loop, and nothing but that loop may
-// touch it; a policy that needs another goroutine takes a Hold. Exchanges are reused: no reference
-// to one, or to bytes in it, outlives Done.
+// Exchange is one request and its response. It lives on one loop, and only that loop may access it.
+// A policy that needs another goroutine takes a Hold. Exchanges are reused: no reference to an
+// exchange, or to bytes in it, may be kept beyond Done.
 type Exchange struct {
 	Request  *head.Request
 	Response *head.Response // filled from the response phase on; before it, empty
 	Body     []byte         // of an answer made by the gateway itself
-	// Source is the body of such an answer where it is not in memory; nil else. A policy that holds
-	// the exchange may set it before, so that it is closed when the exchange ends meanwhile.
+	// Source is the body of such an answer if it is not in Body; nil otherwise. A policy that holds
+	// the exchange may set it early, so that it is closed if the exchange ends meanwhile.
 	Source  Source
-	Encoder Encoder // of the response's content; nil for none
-	// Relayed says that the gateway's answer is an upstream's, stored: it is passed on as one.
+	Encoder Encoder // encodes the response's content; nil for none
+	// Relayed says that the gateway's answer is a stored answer of an upstream. It is forwarded
+	// like one that comes from an upstream.
 	Relayed bool
 	Step    Step // which step of the ladder the answer is
 
 	Peer netip.AddrPort // the other end of the client's socket
-	// the peer's address, unmapped, as text, kept by the connection; nil where nobody did
+	// the peer's address, unmapped, as text, if the connection has kept it; nil otherwise
 	PeerText []byte
-	Client   netip.Addr // whose request it is: the peer, or the address that a trusted peer forwarded
-	// the peer is one of the listener's trusted proxies, and what it says of its client makes sense
+	Client   netip.Addr // the client's address: the peer's, or the one from a trusted peer
+	// the peer is one of the listener's trusted proxies, and what it forwards about its client is
+	// valid
 	PeerTrusted bool
 	TLS         *TLS   // nil for plain text
 	Listener    string // the listener's address as configured
 
 	Route    string // the route's name
 	Class    uint8  // the SLA class, 0 for P0
-	Params   Params // the values of the route's pattern; nil where none matched
-	Forward  []byte // the path that is forwarded; Request.Path unless a policy rewrites it
+	Params   Params // the values of the route's pattern; nil if none matched
+	Forward  []byte // the path to forward; Request.Path unless a policy rewrites it
 	Upstream int    // index of the upstream that a proxying route sends to; a policy may choose another
 	Mirror   int    // index of the upstream that gets a copy, or NoUpstream
-	// MirrorBody is the longest request body in bytes that is copied to Mirror; a longer one ends
-	// the copy. It counts where Mirror is set.
+	// MirrorBody is the longest request body, in bytes, that is copied to Mirror; a longer body
+	// ends the copy. It is used only if Mirror is set.
 	MirrorBody int64
-	// the longest request body in bytes, 0 for no bound: longer ones end in 413, whenever that
-	// shows
+	// the longest request body in bytes, 0 for no bound; a longer body gets 413 as soon as its
+	// length shows
 	MaxBody int64
 
-	// RateLimit and RateLimitPolicy are what the fields of these names will say in the response, no matter
-	// who makes that: limits decide in the request phase. Empty where no limit says anything.
+	// RateLimit and RateLimitPolicy are the values of the fields with these names in the response,
+	// whether it is the gateway's or the upstream's: limits decide in the request phase. They are
+	// empty if no limit sets them.
 	RateLimit, RateLimitPolicy []byte
 
-	// EarlyHints is what Link says in the 103 that the client gets before it has to wait for an upstream;
-	// nil for none. It must not change any more. Protocols that have no safe 103 send none.
+	// EarlyHints is the value of Link in the 103 response that the client gets before it waits for
+	// an upstream; nil for none. The bytes must not change. Protocols in which a 103 is not safe
+	// send none.
 	EarlyHints []byte
 
-	WebSocket bool // the request asks for an upgrade to WebSocket, in the way of its protocol
+	WebSocket bool // the request asks for a WebSocket, in the way of its protocol
 	Tunnel    bool // policy/tunnels has counted the exchange
 
-	InFlight uint64 // what policy/inflight counts of the exchange, in its own terms; 0 for nothing
+	InFlight uint64 // private to policy/inflight; 0 for nothing counted
 
-	CacheNote uint32 // what policy/cache notes of the exchange, in its own terms; 0 for nothing
-	CacheKey  []byte // what policy/cache will look up when the response comes; nil for nothing
-	// Makeshift says that the response could have been better and was made in haste, as a compressed one
-	// is that a busy gateway leaves as it is. A cache keeps it for a short time only.
+	CacheNote uint32 // private to policy/cache; 0 for nothing noted
+	CacheKey  []byte // the key that policy/cache will look up when the response comes; nil for none
+	// Makeshift says that the response is not as good as it could be because the gateway is busy:
+	// it is not compressed. A cache keeps it only for a short time.
 	Makeshift bool
 
-	ID           []byte // the request id, empty where no policy made one
-	Target       string // the address of the target that was used last, empty before
-	UpstreamName string // the name of the upstream that was used, empty before
+	ID           []byte // the request id; empty if no policy made one
+	Target       string // the address of the last target used; empty before there is one
+	UpstreamName string // the name of the upstream used; empty before there is one
 	Start        int64  // when the head was complete, monotonic nanoseconds of the loop
-	Reason       Reason // why the gateway answered in the upstream's stead, or cut the exchange
-	Attempts     uint8  // tries made upstream
+	Reason       Reason // why the gateway answered instead of the upstream, or cut the exchange
+	Attempts     uint8  // attempts made upstream
 
 	arena   arena
 	engine  Engine
 	holdEnd holdEnd
-	life    uint64 // counts the lives of this struct, so that a Hold of an earlier one is seen to be stale
+	life    uint64 // counts the lives of this struct, to recognise a Hold of an earlier one
 }
 
 // NoUpstream is the index of no upstream.
 const NoUpstream = -1
 
-// Params finds the value that a pattern's name matched, percent-encoded as it stands in the
-// canonical path, or nil.
+// Params returns the value that a name in the pattern matched, percent-encoded as in the canonical
+// path, or nil if there is none.
 type Params interface {
 	Value(name string) []byte
 }
 
-// TLS is what is known of a client's TLS connection. It is shared by the connection's exchanges and
-// not changed.
+// TLS describes a client's TLS connection. It is shared by the connection's exchanges and must not
+// be changed.
 type TLS struct {
 	Version    string // "1.2" or "1.3"
 	ServerName string // SNI, empty when none was sent
-	Subject    string // of the client's verified certificate, empty without one
+	Subject    string // of the client's verified certificate; empty without one
 	Resumed    bool
 }
 
@@ -122,11 +126,11 @@ func (x *Exchange) Now() int64 { return x.engine.Now() }
 // writes to this one.
 func (x *Exchange) Loop() int { return x.engine.LoopID() }
 
-// Backlog is how long, in nanoseconds, what is ready waits until the loop looks at it, over some tens
-// of milliseconds: how busy the loop is. The first call of a turn costs a system call.
+// Backlog is how long, in nanoseconds, ready events wait for the loop, averaged over some tens of
+// milliseconds. It shows how busy the loop is. The first call in a turn makes a system call.
 func (x *Exchange) Backlog() int64 { return x.engine.Backlog() }
 
-// Begin makes the exchange ready for its next life. Only the engine calls it.
+// Begin prepares the exchange for its next life. Only the engine calls it.
 func (x *Exchange) Begin(engine Engine) {
 	arena, life, request, response := x.arena, x.life, x.Request, x.Response
 	*x = Exchange{Request: request, Response: response, arena: arena, engine: engine, life: life +
@@ -134,29 +138,29 @@ func (x *Exchange) Begin(engine Engine) {
 	x.arena.reset()
 }
 
-// Finish ends the life that Begin began, so that holds of it are stale from now on. Only the engine
+// Finish ends the life that Begin began, so that its holds are stale from now on. Only the engine
 // calls it.
 func (x *Exchange) Finish() { x.life++ }
 
 // Life numbers the exchange's present life.
 func (x *Exchange) Life() uint64 { return x.life }
 
-// Alloc is n bytes that live until the exchange is over. Loop only.
+// Alloc returns n bytes that live until the exchange is over. Loop only.
 func (x *Exchange) Alloc(n int) []byte { return x.arena.alloc(n) }
 
-// Allocated is the memory that Alloc has given, as far as it comes from the exchange's own block.
+// Allocated is the part of the memory given out by Alloc that comes from the exchange's own block.
 func (x *Exchange) Allocated() []byte { return x.arena.block[:x.arena.used] }
 
-// RetryAfter adds the field that says in how many seconds a refused request may come again. It is
-// called after Answer or Refuse.
+// RetryAfter adds the Retry-After field: in how many seconds a refused request may be sent again.
+// Call it after Answer or Refuse.
 func (x *Exchange) RetryAfter(seconds int) {
 	x.Response.Fields.Add(retryAfter, strconv.AppendInt(x.arena.alloc(20)[:0], int64(seconds), 10))
 }
 
 var retryAfter = []byte("Retry-After")
 
-// Answer sets the response that the gateway itself gives: a status, why, and a body that must stay
-// unchanged until the exchange is over. Fields are added to Response.Fields afterwards.
+// Answer sets the gateway's own response: its status, the reason, and a body that must stay
+// unchanged until the exchange is over. Callers add fields to Response.Fields afterwards.
 func (x *Exchange) Answer(status int, reason Reason, body []byte) {
 	x.CloseSource()
 	x.CloseEncoder()

@@ -7,15 +7,15 @@ import (
 	"plimsoll/internal/head"
 )
 
-// framing are the fields that say where a message ends and what belongs to one connection only. The
-// data plane alone sets them: a policy that could would let one message be read as two.
+// framing is the fields that delimit a message or concern only one connection. Only the data plane
+// sets them. A policy that set them could cause one message to be read as two.
 const framing = 1<<head.Connection | 1<<head.ContentLength | 1<<head.TransferEncoding |
 	1<<head.Expect | 1<<head.Upgrade |
 	1<<head.KeepAlive | 1<<head.ProxyConnection | 1<<head.TE | 1<<head.Trailer | 1<<head.ProxyAuthenticate |
 	1<<head.ProxyAuthorization | 1<<head.HTTP2Settings
 
-// CheckFieldName says why a configuration may not change the header field called name, or nil. Host
-// passes: a caller that cannot set it refuses it.
+// CheckFieldName returns an error if a configuration may not change the header field called name.
+// It accepts Host; callers that cannot set Host must refuse it.
 func CheckFieldName(name string) error {
 	if !head.IsToken([]byte(name)) {
 		return fmt.Errorf("%q is not a name of a header field: letters, digits and any of "+
@@ -31,7 +31,7 @@ func CheckFieldName(name string) error {
 	return nil
 }
 
-// CheckFieldValue says why value cannot be that of a header field, or nil.
+// CheckFieldValue returns an error if value cannot be the value of a header field.
 func CheckFieldValue(value string) error {
 	for i := range len(value) {
 		if c := value[i]; c < ' ' && c != '\t' || c == 0x7f {
@@ -44,8 +44,8 @@ func CheckFieldValue(value string) error {
 	return nil
 }
 
-// StaticField is a field that never changes, made once and appended to any number of lists by all
-// loops. Name and value were checked.
+// StaticField makes a field that never changes. All loops may append it to any number of lists. The
+// caller has checked name and value.
 func StaticField(name, value string) head.Field {
 	line := []byte(name + ": " + value + "\r\n")
 	from := len(name) + len(": ")
@@ -57,8 +57,7 @@ func StaticField(name, value string) head.Field {
 
 var plainText = StaticField("Content-Type", "text/plain; charset=utf-8")
 
-// Refuse answers in the gateway's own name with a line of text that says the reason and what it
-// means.
+// Refuse answers with a line of text that gives the reason and its meaning, and returns Answered.
 func (x *Exchange) Refuse(status int, reason Reason) PolicyVerdict {
 	x.Answer(status, reason, RefusalBody(status, reason))
 	x.Response.Fields.Append(plainText)

@@ -8,17 +8,17 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Key names the part of a request that tells one client or one thing from another: what a balancer
-// hashes, what keeps a client on one upstream, what a limit counts apart. The zero value is the key
-// of everything: all requests have it in common. A Key is immutable.
+// Key names the part of a request that distinguishes clients or things: what a balancer hashes,
+// what keeps a client on one upstream, or what a limit counts separately. With the zero value all
+// requests have the same key. A Key is immutable.
 type Key struct {
 	kind  KeyKind
 	name  string
-	bytes []byte // the name again
+	bytes []byte // the name as bytes
 	text  string
 }
 
-// KeyKind says where in a request a key is.
+// KeyKind says where in a request a key is found.
 type KeyKind uint8
 
 // The kinds of keys, and how each is written.
@@ -36,7 +36,7 @@ var keyForms = [...]string{
 	PathKey: "path:NAME", QueryKey: "query:NAME",
 }
 
-// ParseKey reads a key in one of the forms of the kinds that are allowed. The error names them.
+// ParseKey reads a key in the form of one of the allowed kinds. The error lists these forms.
 func ParseKey(text string, allowed ...KeyKind) (Key, error) {
 	if text == "" {
 		return Key{}, nil
@@ -62,7 +62,7 @@ func KeyForms(kinds []KeyKind) string {
 	return strings.Join(forms, ", ")
 }
 
-// names says whether a key of this kind can have the name.
+// names reports whether a key of this kind can have the name.
 func (kind KeyKind) names(name string) bool {
 	switch kind {
 	case HeaderKey, CookieKey:
@@ -74,7 +74,7 @@ func (kind KeyKind) names(name string) bool {
 	}
 }
 
-// IsPatternName says whether a value of a route's pattern can have the name.
+// IsPatternName reports whether a value of a route's pattern can have the name.
 func IsPatternName(name string) bool {
 	for i := range len(name) {
 		c := name[i]
@@ -95,9 +95,9 @@ func (k Key) Name() string { return k.name }
 // String is the key as it was written.
 func (k Key) String() string { return k.text }
 
-// Find is the key's value in a request, or nil where the request has none. It lives as long as the
-// exchange. An address is its 16 bytes, IPv4 as mapped into IPv6; a parameter of the query is
-// decoded, since one value can be encoded in many ways, and the first of its name counts.
+// Find returns the key's value in a request, or nil if the request has none. The value lives as
+// long as the exchange. An address has 16 bytes, IPv4 being mapped into IPv6. A query parameter is
+// decoded, because one value can be encoded in many ways; the first one with the name counts.
 func (k Key) Find(x *Exchange) []byte {
 	switch k.kind {
 	case AddressKey:

@@ -8,24 +8,24 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of a template for a body. With the longest escape, of six bytes for one, they bound what
-// it yields: 64 KB and 192 KB of values.
+// The bounds of a template for a body. With the longest escape, six bytes for one, they bound its
+// output: 64 KB of text and 192 KB of values.
 const (
 	maxPage      = 64 << 10
 	maxPageUses  = 32      // variables
-	maxPageValue = 1 << 10 // bytes of a value; longer ones are cut
+	maxPageValue = 1 << 10 // bytes of a value; longer values are cut
 )
 
-// CompileBody reads a text for a body of this content type. Values are the client's to choose, so
-// that none may end the text that it stands in:
+// CompileBody compiles a template for a body of this content type. Clients choose the values, so a
+// value must not be able to break out of the text around it:
 //
 //   - in text/plain, control characters become spaces;
-//   - in JSON, a variable may stand in a string alone, and is escaped for that;
-//   - in HTML and XML, it may stand in text alone, not in a tag, a comment, a script or a style, and is
-//     escaped for that: what is safe elsewhere differs from place to place;
+//   - in JSON, a variable may stand only in a string, and is escaped for that;
+//   - in HTML and XML, a variable may stand only in text, not in a tag, a comment, a script or a
+//     style, and is escaped for text: elsewhere, what is safe differs from place to place;
 //   - other types have no variables.
 //
-// A text of another type may hold "$${" for a plain "${" all the same.
+// A text of another type may still contain "$${" for a plain "${".
 func CompileBody(text string, pathNames []string, contentType string) (*Template, error) {
 	if len(text) > maxPage {
 		return nil, fmt.Errorf("a body of %d bytes with variables; %d is the most", len(text), maxPage)
@@ -45,14 +45,14 @@ func CompileBody(text string, pathNames []string, contentType string) (*Template
 	return t, t.checkPlaces()
 }
 
-// escapeFor is how values are escaped in a content type, and the type without parameters.
+// escapeFor returns how values are escaped in a content type, and that type without its parameters.
 func escapeFor(contentType string) (escape, string) {
 	media, rest, _ := strings.Cut(strings.ToLower(contentType), ";")
 	media = strings.TrimSpace(media)
 	for parameter := range strings.SplitSeq(rest, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
 		if name == "charset" && strings.Trim(value, `"`) != "utf-8" {
-			return asIs, strings.TrimSpace(contentType) // bytes may mean other characters in it
+			return asIs, strings.TrimSpace(contentType) // bytes may mean other characters there
 		}
 	}
 	switch {
@@ -67,7 +67,7 @@ func escapeFor(contentType string) (escape, string) {
 	return asIs, media
 }
 
-// checkPlaces checks that variables stand where their escape is right.
+// checkPlaces checks that variables stand only where their escape is safe.
 func (t *Template) checkPlaces() error {
 	uses := 0
 	var before []byte // the literal text so far
@@ -92,7 +92,7 @@ func (t *Template) checkPlaces() error {
 	return nil
 }
 
-// inString says whether a JSON text that begins so goes on within a string.
+// inString reports whether a JSON text ends within a string.
 func inString(text []byte) bool {
 	in, escaped := false, false
 	for _, c := range text {
@@ -108,10 +108,11 @@ func inString(text []byte) bool {
 	return in && !escaped
 }
 
-// rawElements are those of HTML whose content is not text in which an escape counts.
+// rawElements are the HTML elements in whose content character references are not decoded.
 var rawElements = []string{"script", "style", "iframe", "noembed", "noframes", "noscript", "xmp", "plaintext"}
 
-// inMarkupText says whether HTML or XML that begins so goes on in text. It errs on the side of no.
+// inMarkupText reports whether a piece of HTML or XML ends within text. When in doubt it returns
+// false.
 func inMarkupText(text []byte) bool {
 	text = bytes.ToLower(text)
 	if inTag(text) {
@@ -126,7 +127,7 @@ func inMarkupText(text []byte) bool {
 	})
 }
 
-// cutFrom cuts a value to the length that a body may have of it, not within a character.
+// cutFrom cuts the value from index from on to maxPageValue bytes, but not within a character.
 func cutFrom(b []byte, from int) []byte {
 	if len(b)-from <= maxPageValue {
 		return b
@@ -140,10 +141,10 @@ func cutFrom(b []byte, from int) []byte {
 	return b[:end]
 }
 
-// escapeFrom escapes, from an index on, for JSON or markup: what is special to either becomes a
-// reference, control characters spaces, and what is not UTF-8 question marks, as a lone byte could take
-// the next one with it. It makes room at the end and moves bytes from the back, so that none is
-// overwritten before it was read.
+// escapeFrom escapes b[from:] for JSON or markup. Special characters become references, control
+// characters become spaces, and bytes that are not UTF-8 become question marks, because a decoder
+// could swallow the byte after a lone one. escapeFrom extends b and moves bytes from the end
+// backwards, so that none is overwritten before it is read.
 func (e escape) escapeFrom(b []byte, from int) []byte {
 	more := 0
 	for i := from; i < len(b); {
@@ -180,8 +181,8 @@ func (e escape) escapeFrom(b []byte, from int) []byte {
 	return b
 }
 
-// reference is what stands for a byte; empty for one that stands for itself. JSON has the characters
-// of HTML escaped too, because it ends up in scripts of pages.
+// reference is the escape of a byte, empty for a byte that needs none. In JSON, the special
+// characters of HTML are escaped too, because JSON ends up in scripts of pages.
 func (e escape) reference(c byte) string {
 	if e == forJSON {
 		switch c {
@@ -213,9 +214,9 @@ func (e escape) reference(c byte) string {
 	return ""
 }
 
-// inTag says whether a text that begins so goes on within a tag. A ">" in a quoted value of an attribute
-// does not end one, and what is in a comment counts for nothing. It errs on the side of yes: each "<"
-// begins a tag.
+// inTag reports whether a text ends within a tag. A ">" in a quoted attribute value does not end a
+// tag, and comments are skipped. When in doubt it returns true: each "<" begins a tag, and an
+// unclosed comment counts as one.
 func inTag(text []byte) bool {
 	in, quote := false, byte(0)
 	for i := 0; i < len(text); i++ {

@@ -6,20 +6,20 @@ import (
 	"plimsoll/internal/grpc"
 )
 
-// Reason says in one word why the gateway answered in the upstream's stead, or cut an exchange. It
-// labels counters and stands in access logs and in the answer's body. The data plane's own are
-// below; a policy's room declares its own where it is needed. The set is closed when main begins.
-// Numbers differ between builds: only labels are written down.
+// Reason says why the gateway answered instead of the upstream, or cut an exchange. Its label
+// appears in counters, in access logs and in the answer's body. The reasons of the data plane are
+// below; packages of policies declare their own. No reason may be declared once main begins. The
+// numbers differ between builds, so only labels may be stored.
 type Reason uint8
 
-// Fault says whose doing a reason is. It decides what counts as an upstream's failure.
+// Fault says who is responsible for a reason. It decides what counts as an upstream's failure.
 type Fault uint8
 
 // Who is at fault.
 const (
-	NoFault         Fault = iota // nobody: the route answers by itself
+	NoFault         Fault = iota // none: the route answers by itself
 	ClientFault                  // the request is wrong, or may not be made
-	UpstreamFault                // the service, or the way to it
+	UpstreamFault                // the service failed, or the way to it
 	ProtectionFault              // the request was refused to protect the service or the gateway
 )
 
@@ -27,11 +27,12 @@ const (
 type ReasonInfo struct {
 	Label string // one word in snake_case
 	Fault Fault
-	// Text says in the answer's body what the label means for the one who asked. May be empty.
+	// Text explains the label to the client, in the answer's body. It may be empty.
 	Text string
-	// GRPC is the status that a gRPC client gets. OK: what the response's HTTP status means to such a
-	// client, which suits answers that a route chooses. A refusal says which one it is, for clients
-	// send a call again that was Unavailable, and the table of HTTP says so of too many.
+	// GRPC is the status that a gRPC client gets. OK means the status to which the gRPC table maps
+	// the response's HTTP status, which suits answers that a route chooses. Refusals set a status
+	// of their own, because clients retry calls that were Unavailable, and the table maps too many
+	// HTTP statuses to that.
 	GRPC grpc.Code
 }
 
@@ -40,8 +41,8 @@ var reasons []ReasonInfo
 // maxReasons is how many reasons the counters of a loop have room for.
 const maxReasons = 64
 
-// DeclareReason adds a reason. It is called while packages are initialised, and nowhere else. A
-// label that is taken, or one too many, is a defect of the program and panics.
+// DeclareReason adds a reason. It is called while packages are initialised, and nowhere else. It
+// panics if the label is taken or there are too many reasons, which are defects of the program.
 func DeclareReason(info ReasonInfo) Reason {
 	for _, other := range reasons {
 		if other.Label == info.Label {
@@ -57,7 +58,7 @@ func DeclareReason(info ReasonInfo) Reason {
 	return r
 }
 
-// The data plane's reasons. NoReason is the upstream's own answer, and the zero value.
+// The data plane's reasons. NoReason, the zero value, stands for the upstream's own answer.
 var (
 	NoReason    = DeclareReason(ReasonInfo{})
 	RouteAnswer = declare("route", NoFault, grpc.OK,
@@ -100,18 +101,18 @@ var (
 		"the service did not answer in time")
 	DeadlinePassed = declare("deadline_passed", ProtectionFault, grpc.DeadlineExceeded,
 		"the answer cannot come while somebody waits for it")
-	// UpstreamCut: after its head was sent.
+	// UpstreamCut: the service's answer broke off after its head was sent to the client.
 	UpstreamCut  = declare("upstream_cut", UpstreamFault, grpc.Unavailable, "")
 	SourceFailed = declare("source_failed", UpstreamFault, grpc.Unavailable,
 		"the answer's body could not be read")
 	// EncodeFailed: the content of the response could not be encoded; a defect of an encoder.
 	EncodeFailed = declare("encode_failed", UpstreamFault, grpc.Unavailable,
 		"the response could not be encoded")
-	// StreamTimeout: likewise: silent for too long.
+	// StreamTimeout: likewise, because it was silent for too long.
 	StreamTimeout = declare("stream_timeout", UpstreamFault, grpc.DeadlineExceeded, "")
-	// ClientSlow: it took its response too slowly.
+	// ClientSlow: the client read its response too slowly.
 	ClientSlow = declare("client_slow", ClientFault, grpc.Canceled, "")
-	// Draining: cut when the drain's time was over.
+	// Draining: cut because the time for draining was over.
 	Draining = declare("draining", UpstreamFault, grpc.Unavailable, "")
 )
 
@@ -119,13 +120,13 @@ func declare(label string, fault Fault, code grpc.Code, text string) Reason {
 	return DeclareReason(ReasonInfo{label, fault, text, code})
 }
 
-// Reasons is how many reasons there are.
+// Reasons is the number of reasons.
 func Reasons() int { return len(reasons) }
 
-// Fault is whose doing it is.
+// Fault says who is responsible.
 func (r Reason) Fault() Fault { return reasons[r].Fault }
 
-// GRPC is the status that a gRPC client gets where others get this HTTP status.
+// GRPC is the status that a gRPC client gets when other clients get this HTTP status.
 func (r Reason) GRPC(status int) grpc.Code {
 	if code := reasons[r].GRPC; code != grpc.OK {
 		return code

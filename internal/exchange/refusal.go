@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// RefusalBody is the text of an answer of the gateway's own, made once for each status and reason:
+// RefusalBody is the text of a refusal by the gateway. It is made once for each status and reason:
 // "503 Service Unavailable: no_target: no target of this service is up\n".
 func RefusalBody(status int, reason Reason) []byte {
 	key := refusal{status, reason}
@@ -21,10 +21,10 @@ type refusal struct {
 	reason Reason
 }
 
-// refusalBodies grows with DeclareReason, and is only read when main begins.
+// refusalBodies is filled by DeclareReason and only read once main begins.
 var refusalBodies = map[refusal][]byte{}
 
-// refusalStatuses are those that refusals have.
+// refusalStatuses are the statuses of refusals.
 var refusalStatuses = [...]int{400, 403, 404, 405, 408, 413, 414, 429, 431, 500, 501, 502, 503, 504, 505}
 
 func prepareRefusals(r Reason) {

@@ -1,6 +1,6 @@
 package exchange
 
-// variable is what a part of a template stands for.
+// variable says what a part of a template stands for.
 type variable uint8
 
 const (
@@ -30,7 +30,7 @@ var variables = map[string]variable{
 	"listener": listener, "tls_version": tlsVersion, "tls_client_subject": tlsClientSubject,
 }
 
-// Append fills the template in and appends it to dst. It allocates only when dst is too short.
+// Append appends the filled-in template to dst. It allocates only if dst is too short.
 func (t *Template) Append(dst []byte, x *Exchange) []byte {
 	for i := range t.parts {
 		p := &t.parts[i]
@@ -55,7 +55,8 @@ func (t *Template) Append(dst []byte, x *Exchange) []byte {
 	return dst
 }
 
-// Render fills the template in, in memory that lives until the exchange is over. Loop only.
+// Render returns the filled-in template, in memory that lives until the exchange is over. Loop
+// only.
 func (x *Exchange) Render(t *Template) []byte {
 	if text, ok := t.Constant(); ok {
 		return text
@@ -71,7 +72,7 @@ func (p *part) appendValue(dst []byte, x *Exchange) []byte {
 			return x.Client.AppendTo(dst)
 		}
 	case clientPort:
-		// Of a client that a peer speaks for, nobody knows the port.
+		// The port of a client behind a trusted proxy is not known.
 		if x.Peer.IsValid() && x.Client == x.Peer.Addr().Unmap().WithZone("") {
 			return appendPort(dst, x.Peer.Port())
 		}
@@ -133,9 +134,9 @@ func blankFrom(b []byte, from int) {
 	}
 }
 
-// encodeFrom percent-encodes, from an index on, the bytes that no URI may hold. Mostly there are
-// none; else it makes room at the end and moves bytes from the back, so that none is overwritten
-// before it was read.
+// encodeFrom percent-encodes, in b[from:], the bytes that a URI must not contain. Usually there are
+// none. Otherwise it extends b and moves bytes from the end backwards, so that none is overwritten
+// before it is read.
 func encodeFrom(b []byte, from int) []byte {
 	bad := 0
 	for _, c := range b[from:] {

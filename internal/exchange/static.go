@@ -10,22 +10,23 @@ import (
 	"plimsoll/internal/head"
 )
 
-// StaticOptions are an answer that a configuration gives.
+// StaticOptions are an answer that is given by the configuration.
 type StaticOptions struct {
 	Status  int               // 200 to 599. Default: 200
 	Headers map[string]string // sent in alphabetical order
-	// Body is kept, and not to be changed. Without a Content-Type it is text/plain in UTF-8.
+	// Body is retained and must not be changed. Without a Content-Type header it is text/plain in
+	// UTF-8.
 	Body []byte
 }
 
-// Static is an answer that is the same for every exchange: made once, and sent by all loops.
+// Static is an answer that is the same for every exchange. It is made once and sent by all loops.
 type Static struct {
 	status int
 	fields []head.Field
 	body   []byte
 }
 
-// NewStatic checks the answer.
+// NewStatic checks the options and makes the answer.
 func NewStatic(o StaticOptions) (*Static, error) {
 	s := &Static{status: o.Status, body: o.Body}
 	if s.status == 0 {
@@ -61,13 +62,13 @@ func NewStatic(o StaticOptions) (*Static, error) {
 	return s, nil
 }
 
-// Answer answers the exchange with it, and says why. It allocates nothing.
+// Answer answers the exchange with s, for the given reason. It allocates nothing.
 func (s *Static) Answer(x *Exchange, reason Reason) {
 	x.Answer(s.status, reason, s.body)
 	s.addFields(x)
 }
 
-// AnswerFrom is Answer with a body from a source in place of its own.
+// AnswerFrom is Answer with a body from a source instead of the body of s.
 func (s *Static) AnswerFrom(x *Exchange, reason Reason, length int64, source Source) {
 	x.AnswerFrom(s.status, reason, length, source)
 	s.addFields(x)

@@ -7,43 +7,43 @@ import (
 	"strings"
 )
 
-// Template is a text with ${variables}, compiled when the config is loaded and filled in for an
-// exchange. It is immutable: all loops use it at once.
+// Template is a text with ${variables}. It is compiled when the config is loaded and filled in for
+// each exchange. It is immutable, so all loops may use it at the same time.
 //
 // The variables are client_address, client_port, request_id, method, host, path, query, scheme,
 // route, upstream, target, listener, tls_version, tls_client_subject, and path.NAME for each name
-// of the route's pattern. One that has no value for an exchange, such as target before a target was
-// chosen, is empty. "$${" stands for a plain "${".
+// of the route's pattern. A variable without a value, such as target before a target was chosen, is
+// empty. "$${" stands for a plain "${".
 type Template struct {
 	parts  []part
 	escape escape
 }
 
-// escape is what happens to values.
+// escape is how values are escaped.
 type escape uint8
 
 const (
 	forField  escape = iota // control characters become spaces
-	forURI                  // what a URI could not hold is encoded
-	forText                 // of a body: this and the next see CompileBody
+	forURI                  // bytes that a URI must not contain are percent-encoded
+	forText                 // in a body: for this and the next two see CompileBody
 	forJSON                 // likewise
 	forMarkup               // likewise
-	asIs                    // of a body without variables
+	asIs                    // in a body without variables
 )
 
-// part is a literal text, or a variable where what is not literal.
+// part is a literal text or, if what is not literal, a variable.
 type part struct {
 	what variable
 	text []byte // of a literal
-	name string // of a path value
+	name string // of a pathValue
 }
 
 // maxTemplate bounds the text of a template for a field or a URI in bytes, and so its parts.
 const maxTemplate = 8 << 10
 
-// CompileTemplate reads a text for a header's value. pathNames are the names in the route's
-// pattern, with or without the dots of {rest...}. In what it yields control characters are replaced
-// by spaces, whatever the variables hold. An unknown name is an error that lists the known ones.
+// CompileTemplate compiles a template for a header's value. pathNames are the names in the route's
+// pattern, with or without the dots of {rest...}. Control characters in values become spaces in the
+// output. An unknown name is an error that lists the known names.
 func CompileTemplate(text string, pathNames []string) (*Template, error) {
 	if len(text) > maxTemplate {
 		return nil, tooLong(text)
@@ -55,10 +55,10 @@ func tooLong(text string) error {
 	return fmt.Errorf("a text of %d bytes; %d is the most", len(text), maxTemplate)
 }
 
-// CompilePath reads a text for a path or a location: it also understands the pattern's {name} and
-// {rest...}, and bytes of values that no URI may hold are percent-encoded. Text that is not part of
-// a URI is an error. A "?" or "/" in a value stays: a caller that needs one path must look at the
-// result.
+// CompilePath compiles a template for a path or a location. It also accepts the pattern's {name}
+// and {rest...}. Bytes of values that a URI must not contain are percent-encoded; in the template
+// itself they are an error. A "?" or "/" in a value is left as it is, so a caller that needs a
+// single path must check the result.
 func CompilePath(text string, pathNames []string) (*Template, error) {
 	if len(text) > maxTemplate {
 		return nil, tooLong(text)
@@ -111,8 +111,8 @@ func compile(text string, pathNames []string, escape escape) (*Template, error) 
 	return t, nil
 }
 
-// lookUp finds a variable by what stands between its braces; short ones, without a dollar, are
-// names of the pattern only.
+// lookUp finds a variable by the text between its braces. If short is set, the variable was written
+// without a dollar, and only names of the pattern are allowed.
 func lookUp(name string, short bool, names []string) (part, error) {
 	key, isPath := strings.CutPrefix(name, "path.")
 	if short {
@@ -143,7 +143,8 @@ func lookUp(name string, short bool, names []string) (part, error) {
 		name, strings.Join(known, ", "))
 }
 
-// addLiteral adds the text before a variable, if there is any, and returns an empty one.
+// addLiteral checks and adds the literal text before a variable, if there is any, and returns it
+// emptied for reuse.
 func (t *Template) addLiteral(text []byte) ([]byte, error) {
 	if len(text) == 0 {
 		return text, nil
@@ -167,8 +168,8 @@ func isHex(c byte) bool {
 	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
 }
 
-// Constant is the text of a template without variables, which is the caller's to use for ever and
-// not to change.
+// Constant returns the text of a template without variables, and whether it is one. The caller may
+// keep the text but must not change it.
 func (t *Template) Constant() ([]byte, bool) {
 	switch {
 	case len(t.parts) == 0:

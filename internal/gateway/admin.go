@@ -13,9 +13,9 @@ import (
 	"plimsoll/internal/config"
 )
 
-// AdminAddress is one opening of the admin address: what its guard has to know. The token
-// follows reloads; an address that changes gets a value of its own, so that no socket is ever open
-// under the rules of another.
+// AdminAddress is one opened admin address, with what its access checks must know. Reloads update
+// the token. If the address changes, it gets a new AdminAddress, so that no socket is ever served
+// under the rules of another address.
 type AdminAddress struct {
 	address string
 	bound   net.Addr
@@ -25,31 +25,32 @@ type AdminAddress struct {
 // Address is the address as configured.
 func (a *AdminAddress) Address() string { return a.address }
 
-// Bound is the same with the port that was drawn for port 0.
+// Bound is the address with the port that the kernel has chosen for port 0.
 func (a *AdminAddress) Bound() string { return a.bound.String() }
 
-// Token is what callers must carry now; empty for none, which the config allows on loopback only.
+// Token is the token that callers must send; empty for none, which the config allows only on
+// loopback.
 func (a *AdminAddress) Token() string { return *a.token.Load() }
 
-// Bounds on the requests of the admin address; those on its connections are adminListener's.
+// Bounds on the requests of the admin address. adminListener has those on its connections.
 const (
 	adminHeadTime   = 2 * time.Second
 	adminReadTime   = 30 * time.Second
 	adminIdleTime   = time.Minute
-	adminWriteTime  = 6 * time.Minute // profiles, which the handler bounds, put it off by their length
+	adminWriteTime  = 6 * time.Minute // extended by the length of profiles, bounded by the handler
 	adminHeadBytes  = 64 << 10
 	adminCloseTime  = time.Second
 	adminRetireTime = 30 * time.Second
 )
 
-// adminServer is the admin address and the handler on it, which come and go with the config.
+// adminServer is the admin address and its handler, which a reload may add or remove.
 type adminServer struct {
 	address  *AdminAddress
 	listener net.Listener
 	server   *http.Server
 }
 
-// openAdmin makes c the admin address; nil for none. An address that did not change stays open.
+// openAdmin makes c the admin address; nil means none. An address that has not changed stays open.
 func (g *Gateway) openAdmin(c *config.Admin) error {
 	a := &g.admin
 	if c == nil {
@@ -88,7 +89,7 @@ func (g *Gateway) adminHandler(address *AdminAddress) http.Handler {
 	return g.options.Admin(g, address)
 }
 
-// retire stops accepting and lets requests under way finish on their own: the one that asked for
+// retire stops accepting and lets requests under way finish by themselves. The request that caused
 // the reload may be among them.
 func (a *adminServer) retire() {
 	if a.server == nil {
@@ -99,7 +100,7 @@ func (a *adminServer) retire() {
 	*a = adminServer{}
 }
 
-// close ends everything.
+// close ends the server and its requests.
 func (a *adminServer) close() {
 	if a.server != nil {
 		shutDown(a.server, adminCloseTime)

@@ -17,38 +17,39 @@ import (
 	"plimsoll/internal/telemetry"
 )
 
-// Bounds on the connections of the admin address. Anybody who reaches it may hold some, the token
-// is seen only later; health probes must get through nevertheless, also when they share an address
-// with the one that holds them.
+// Bounds on the connections of the admin address. Any client that can reach the address may hold
+// connections, because the token is checked only later. Health probes must get through
+// nevertheless, even if they share an address with such a client.
 const (
 	adminConnections = 64  // open at once
-	adminPerAddress  = 16  // of these, of one client address; an IPv6 client counts by its /64
-	adminWaiting     = 128 // that wait to be let in, of one client address
-	// adminGoroutines are those of net/http, which keeps some for a while after their connection was
-	// closed, and of connections that wait.
+	adminPerAddress  = 16  // open at once from one client address; an IPv6 client counts by its /64
+	adminWaiting     = 128 // waiting to be admitted, from one client address
+	// adminGoroutines bounds the goroutines of net/http, which keeps some for a while after their
+	// connection was closed, and those of waiting connections.
 	adminGoroutines = 1024
 
-	// adminPatience is how long a connection is spared after it came, or its state changed, and how
-	// long a new one waits for that at most. Without it a burst of honest requests would push its
-	// own first ones out. Those of one address wait one after the other: together they would push
-	// out, when their patience is over, those that have just been let in.
+	// adminPatience is how long a connection is not evicted after it was accepted or its state
+	// changed, and the longest that a new one waits for that. Without it, a burst of honest
+	// requests would evict its own first ones. Connections from one address wait one after the
+	// other: if all waited together, they would all at the same time evict those that have just
+	// been admitted.
 	adminPatience = 100 * time.Millisecond
 )
 
-// adminListener accepts the connections of the admin address. It never makes a new one wait for an
-// old one that is of no use: when a bound is reached it closes
+// adminListener accepts the connections of the admin address. A new connection never waits for an
+// old one that is of no use: when a bound is reached, the listener closes
 //
 //  1. the connection that has been silent the longest, with no complete request head yet;
 //  2. if there is none, the one that has been idle the longest after a response;
 //  3. if there is none, the one whose answered request has left a body unfinished the longest.
 //
-// A connection whose request a handler has in hand is never closed; where all are like that the new
-// one is. Every such end is counted. Rejected: to let new connections wait (as
-// netutil.LimitListener does), because as many silent ones shut everybody out.
+// A connection whose request is being handled is never closed; if all are like that, the new one is
+// closed. Every such closure is counted. Rejected: letting new connections wait (as
+// netutil.LimitListener does), because then enough silent ones lock out all others.
 type adminListener struct {
 	net.Listener
 	counts     *adminCounts
-	goroutines chan struct{} // holds one for each goroutine, see adminGoroutines
+	goroutines chan struct{} // has one element for each goroutine, see adminGoroutines
 	admitted   chan net.Conn
 	failed     chan error
 	closed     chan struct{}
@@ -56,19 +57,20 @@ type adminListener struct {
 	closeOnce  sync.Once
 
 	mu sync.Mutex
-	// open are at most adminConnections; the one that has been in its state the longest comes first.
+	// open has at most adminConnections, ordered by how long they have been in their states,
+	// longest first.
 	open    []*adminConn
-	waiting map[netip.Addr][]*adminConn // behind the one of their address that await has in hand
-	// Closed, and made again, when a connection changes its state or goes.
+	waiting map[netip.Addr][]*adminConn // behind the one of their address that is in await
+	// changed is closed and replaced when a connection changes its state or goes.
 	changed chan struct{}
 }
 
-// adminState is what a connection of the admin address is at.
+// adminState is the state of a connection of the admin address.
 type adminState uint8
 
 const (
 	adminSilent   adminState = iota // no complete request head has arrived yet
-	adminBusy                       // a handler has its request
+	adminBusy                       // its request is being handled
 	adminAnswered                   // the handler is done; its response is sent, or the body read
 	adminIdle                       // waits for its next request
 )
@@ -81,17 +83,18 @@ type adminConn struct {
 
 	// Guarded by from.mu.
 	state adminState
-	since time.Time // that it has been in its state
+	since time.Time // when it entered its state
 	gone  bool      // no longer in from.open
 	late  bool      // its first head did not arrive in time, which is counted
 }
 
-// adminCounts counts the connections that a bound of the admin address ended, by adminClosed. It
-// outlives the listener.
+// adminCounts counts the connections closed because of a bound of the admin address, by
+// adminClosed. It outlives the listener.
 type adminCounts [len(adminClosed)]atomic.Uint64
 
-// Why a connection of the admin address was closed. The first four are closed for the sake of a new
-// one, or because they took too long; the last two are new ones themselves.
+// Why a connection of the admin address was closed. With the first four reasons, an old connection
+// was closed to admit a new one or because it took too long; with the last two, the new one was
+// closed.
 const (
 	closedSilent = iota
 	closedIdle
@@ -143,8 +146,9 @@ func (l *adminListener) Accept() (net.Conn, error) {
 	}
 }
 
-// acceptAll accepts until the listener is closed. It waits for nobody who waits for room: else one
-// address, with a few hundred connections a second, would keep everybody in the accept queue.
+// acceptAll accepts until the listener is closed. It does not wait for connections that wait for
+// room. Otherwise one address, with a few hundred connections a second, would keep all others in
+// the accept queue.
 func (l *adminListener) acceptAll() {
 	defer crash.Guard("in the listener of the admin address")
 	for {
@@ -181,8 +185,8 @@ func (l *adminListener) acceptAll() {
 	}
 }
 
-// waitsBehind queues a connection behind others of its address, if any wait. Where too many do, the
-// one that has been silent the longest goes.
+// waitsBehind queues a connection behind others of its address, if any wait. If there are too many,
+// the one that has been silent the longest is closed.
 func (l *adminListener) waitsBehind(c *adminConn) bool {
 	l.mu.Lock()
 	queue, ok := l.waiting[c.client]
@@ -204,7 +208,7 @@ func (l *adminListener) waitsBehind(c *adminConn) bool {
 	return true
 }
 
-// awaitAll lets the waiting connections of an address in, or refuses them, one after the other.
+// awaitAll admits or refuses the waiting connections of an address, one after the other.
 func (l *adminListener) awaitAll(c *adminConn) {
 	defer crash.Guard("in the listener of the admin address")
 	for c != nil {
@@ -229,7 +233,7 @@ func (l *adminListener) nextWaiting(client netip.Addr) (c *adminConn) {
 	return queue[0]
 }
 
-// await waits for at most adminPatience until there is room for a connection, and says whether
+// await waits until there is room for a connection, for at most adminPatience. It reports whether
 // there is.
 func (l *adminListener) await(c *adminConn) bool {
 	patience := time.NewTimer(adminPatience)
@@ -271,25 +275,25 @@ func (l *adminListener) Close() error {
 	return l.Listener.Close()
 }
 
-// clientOf is what a client is counted by.
+// clientOf is the address by which a client is counted.
 func clientOf(c net.Conn) netip.Addr {
-	// Nil, which has no address, when the client is gone already.
+	// remote is nil, and has no address, if the client has already gone.
 	remote, _ := c.RemoteAddr().(*net.TCPAddr)
 	return cidr.Client(remote.AddrPort().Addr())
 }
 
-// adminAnswer is what becomes of a new connection.
+// adminAnswer is what happens to a new connection.
 type adminAnswer uint8
 
 const (
 	adminAdmitted adminAnswer = iota
 	adminRefused
-	adminWaits // for a connection that is spared now
+	adminWaits // until a connection may be evicted
 )
 
-// admit makes room for a connection and notes it, or says that there is none, or none yet. With
-// spare it closes none for which adminPatience is not over. After changed is closed there may be
-// room.
+// admit makes room for a connection and records it, or reports that there is no room, or none yet.
+// With spare, it does not close connections whose adminPatience is not over. There may be room once
+// changed is closed.
 func (l *adminListener) admit(c *adminConn, spare bool) (answer adminAnswer, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -315,7 +319,8 @@ func (l *adminListener) admit(c *adminConn, spare bool) (answer adminAnswer, cha
 	}
 }
 
-// full says whether a bound keeps a client from another connection, and which. l.mu is held.
+// full reports whether a bound keeps a client from another connection, and which bound. The caller
+// holds l.mu.
 func (l *adminListener) full(client netip.Addr) (full bool, reason int) {
 	n := 0
 	for _, c := range l.open {
@@ -329,9 +334,9 @@ func (l *adminListener) full(client netip.Addr) (full bool, reason int) {
 	return len(l.open) >= adminConnections, closedFull
 }
 
-// dispensable is the connection to close for a new one, of the same client or of any; nil when
-// there is none. With spare it passes over those for which adminPatience is not over, and says
-// whether there were any. l.mu is held.
+// dispensable is the connection to close for a new one, of the same client or of any; nil if there
+// is none. With spare, it skips connections whose adminPatience is not over, and spared reports
+// whether there were any. The caller holds l.mu.
 func (l *adminListener) dispensable(client netip.Addr, same, spare bool) (old *adminConn, spared bool) {
 	now := time.Now()
 	for _, state := range []adminState{adminSilent, adminIdle, adminAnswered} {
@@ -349,7 +354,7 @@ func (l *adminListener) dispensable(client netip.Addr, same, spare bool) (old *a
 	return nil, spared
 }
 
-// evicted is why a connection in that state is closed for another.
+// evicted is the reason with which a connection in state s is closed to admit another.
 func (s adminState) evicted() int {
 	switch s {
 	case adminSilent:
@@ -360,7 +365,7 @@ func (s adminState) evicted() int {
 	return closedUnfinished
 }
 
-// move notes a connection's new state and says whether it is still open.
+// move records a connection's new state, and reports whether the connection is still open.
 func (l *adminListener) move(c *adminConn, to adminState) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -374,19 +379,19 @@ func (l *adminListener) move(c *adminConn, to adminState) bool {
 	return true
 }
 
-// remove takes a connection out of the books, once. l.mu is held.
+// remove removes a connection from the records, once. The caller holds l.mu.
 func (l *adminListener) remove(c *adminConn) {
 	if c.gone {
 		return
 	}
 	c.gone = true
-	if i := slices.Index(l.open, c); i >= 0 { // one that was never admitted is not there
+	if i := slices.Index(l.open, c); i >= 0 { // a connection that was never admitted is not in it
 		l.open = slices.Delete(l.open, i, i+1)
 		l.note()
 	}
 }
 
-// note wakes those who wait for room. l.mu is held.
+// note wakes connections that wait for room. The caller holds l.mu.
 func (l *adminListener) note() {
 	close(l.changed)
 	l.changed = make(chan struct{})
@@ -417,8 +422,9 @@ func (c *adminConn) Read(p []byte) (int, error) {
 
 type adminConnKey struct{}
 
-// attach makes a server tell the listener what its connections are at. A complete head is known by
-// the handler being called: http.StateActive may mean a first byte only.
+// attach makes a server report the states of its connections to the listener. The call of the
+// handler shows that a head is complete; http.StateActive may mean only that a first byte has
+// arrived.
 func (l *adminListener) attach(s *http.Server) {
 	next := s.Handler
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -427,7 +433,7 @@ func (l *adminListener) attach(s *http.Server) {
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := r.Context().Value(adminConnKey{}).(*adminConn)
 		if !l.move(c, adminBusy) {
-			return // it was closed for another in this moment: nobody would learn what became of the request
+			return // it has just been closed to admit another: no client would get the answer
 		}
 		defer l.move(c, adminAnswered)
 		next.ServeHTTP(w, r)

@@ -23,12 +23,12 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// upstreams are those of a config by name. Those whose config did not change are carried over from
-// the one before, state and all.
+// upstreams are the upstreams of a config by name. Those whose config has not changed are carried
+// over from the previous config with their state.
 type upstreams map[string]*upstream.Upstream
 
-// buildUpstreams makes the upstreams of cfg, taking over from old what did not change. fresh are
-// those that are new and not started.
+// buildUpstreams makes the upstreams of cfg, taking over those from old that have not changed.
+// fresh are the new ones, which have not been started.
 func (g *Gateway) buildUpstreams(cfg *config.Config, old upstreams) (all, fresh upstreams,
 	errs config.Errors) {
 	all, fresh = upstreams{}, upstreams{}
@@ -55,7 +55,7 @@ func (g *Gateway) buildUpstreams(cfg *config.Config, old upstreams) (all, fresh 
 	return all, fresh, errs
 }
 
-// upstreamOptions says in upstream's terms what the config says in its own.
+// upstreamOptions converts an upstream's config to the options of package upstream.
 func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 	o := upstream.Options{
 		Policy: upstream.Policy(u.Balance.Policy), SlowStart: time.Duration(u.SlowStart),
@@ -96,7 +96,7 @@ func upstreamOptions(u *config.Upstream) (upstream.Options, error) {
 	if u.TLS == nil {
 		return o, nil
 	}
-	// The health checks put the target's own name where there is none.
+	// Health checks replace this by the target's own name if no server name is configured.
 	cfg, err := tlsio.ClientConfig(clientOptions(u.TLS), "target")
 	if err != nil {
 		return o, fmt.Errorf("tls: %w", err)
@@ -140,8 +140,8 @@ func concurrencyOptions(c *config.Concurrency) *concurrency.Options {
 	return o
 }
 
-// tlsIdentity tells TLS settings apart by what they say and by what is in the files they name, so
-// that a reload takes new certificates up.
+// tlsIdentity identifies TLS settings by their values and by the contents of the files that they
+// name, so that a reload picks up new certificates.
 func tlsIdentity(t *config.UpstreamTLS) string {
 	sum := sha256.New()
 	for _, file := range []string{t.CA, t.Cert, t.Key} {
@@ -157,8 +157,7 @@ func clientOptions(t *config.UpstreamTLS) tlsio.ClientOptions {
 		InsecureSkipVerify: t.InsecureSkipVerify}
 }
 
-// buildSnapshot compiles the routes of cfg over its upstreams, and says everything that is wrong
-// with them.
+// buildSnapshot compiles the routes of cfg over its upstreams, and returns all errors in them.
 func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores, memory *cache.Memory) (
 	s *proxy.Snapshot, made []policy, errs config.Errors,
 ) {
@@ -216,8 +215,7 @@ func (g *Gateway) buildSnapshot(cfg *config.Config, all upstreams, stores stores
 	return s, made, errs
 }
 
-// setClasses says in the data plane's terms what the SLA classes mean, and how trusted peers choose
-// one.
+// setClasses converts the SLA classes, and how trusted peers choose one, for the data plane.
 func setClasses(s *proxy.Snapshot, cfg *config.Config) {
 	for class := range s.Classes {
 		sla := cfg.SLA(className(class))
@@ -232,11 +230,11 @@ func setClasses(s *proxy.Snapshot, cfg *config.Config) {
 	}
 }
 
-// earlyDataHeader is what the gateway says of requests that came in early data (RFC 8470). A stranger
-// who said it would have services take care of what is not so.
+// earlyDataHeader is the field by which the gateway marks requests that came in early data (RFC
+// 8470). If it were accepted from untrusted clients, services would take needless precautions.
 const earlyDataHeader = "Early-Data"
 
-// barredSteps are the classes that do not get a step of the ladder.
+// barredSteps is the classes that may not have each step of the ladder.
 func barredSteps(cfg *config.Config) (barred exchange.Barred) {
 	for class := range telemetry.Classes {
 		sla := cfg.SLA(className(class))
@@ -249,7 +247,7 @@ func barredSteps(cfg *config.Config) (barred exchange.Barred) {
 	return barred
 }
 
-// admissionPlan is nil where nobody is refused.
+// admissionPlan is the plan for shedding requests; nil if none are shed.
 func admissionPlan(cfg *config.Config) *admission.SheddingPlan {
 	if cfg.Admission == nil {
 		return nil
@@ -288,8 +286,8 @@ func compileTable(cfg *config.Config) (table *route.Table, errs config.Errors) {
 	return table, errs
 }
 
-// loadConfig reads a configuration. One that has errors is still looked at for routes that
-// conflict, so that all errors come at once.
+// loadConfig reads a configuration. If it has errors, it is still checked for conflicting routes,
+// so that all errors are reported at once.
 func loadConfig(path string) (*config.Config, error) {
 	cfg, err := config.Load(path)
 	wrong, ok := errors.AsType[config.Errors](err)
@@ -369,8 +367,8 @@ var retryOn = map[string]proxy.RetryOn{
 	"grpc-unavailable":        proxy.RetryGRPCUnavailable,
 }
 
-// hostConfigs makes the TLS settings for each host of an upstream once, because they hold the
-// sessions that can be resumed, and now, because a loop may not read files.
+// hostConfigs makes the TLS settings for each host of an upstream. It makes them once, because they
+// hold the sessions to resume, and now, because a loop may not read files.
 func hostConfigs(o tlsio.ClientOptions, hosts []string) (func(host string) (*tls.Config, error), error) {
 	made := map[string]*tls.Config{}
 	for _, host := range hosts {
@@ -388,8 +386,8 @@ func hostConfigs(o tlsio.ClientOptions, hosts []string) (func(host string) (*tls
 	}, nil
 }
 
-// hashKey is what a hashing balancer hashes of an exchange, 0 for a request without it; nil where
-// the balancer does not hash.
+// hashKey returns a function for the value that a hashing balancer hashes of an exchange, which is
+// 0 for a request without it. It returns nil if the balancer does not hash.
 func hashKey(on string) (func(*exchange.Exchange) uint64, error) {
 	key, err := exchange.ParseKey(on, config.BalanceKeys...)
 	if err != nil || on == "" {

@@ -15,8 +15,8 @@ import (
 	"plimsoll/internal/telemetry"
 )
 
-// buildMemory makes the memory in which cfg's routes store responses, or takes over old where that is
-// the same; nil where no route stores any.
+// buildMemory makes the memory in which cfg's routes store responses, or takes over old if its
+// settings are the same. It returns nil if no route stores any.
 func (g *Gateway) buildMemory(cfg *config.Config, old *cache.Memory) (m *cache.Memory, err error) {
 	needed := false
 	for i := range cfg.Routes {
@@ -40,11 +40,11 @@ func (g *Gateway) buildMemory(cfg *config.Config, old *cache.Memory) (m *cache.M
 	return cache.NewMemory(o, second, identity)
 }
 
-// tierOptions says in the second tier's terms what the config says in its own; nil for no such
-// tier. The identity tells what it is made from.
+// tierOptions converts the config to the options of the second tier; nil if there is none. identity
+// identifies the settings that the tier is made from.
 func (g *Gateway) tierOptions(cfg *config.Config) (o *tier.Options, identity string, err error) {
 	c := cfg.Cache.Redis
-	if c == nil || cfg.Redis[c.Name] == nil { // which is an error of the config's
+	if c == nil || cfg.Redis[c.Name] == nil { // the config has reported that as an error
 		return nil, "", nil
 	}
 	r := cfg.Redis[c.Name]
@@ -68,7 +68,7 @@ func (g *Gateway) tierOptions(cfg *config.Config) (o *tier.Options, identity str
 	return o, storeIdentity(r) + fmt.Sprintf(" %+v", *c), nil
 }
 
-// cacheOptions says in the policy's terms what the config says in its own.
+// cacheOptions converts a route's config to the options of the cache policy.
 func cacheOptions(p plan) (o cache.Options, err error) {
 	c := p.Cache
 	names := make([]string, len(p.upstream))
@@ -105,8 +105,8 @@ func cacheOptions(p plan) (o cache.Options, err error) {
 	return o, err
 }
 
-// outdatingOf says what unsafe requests outdate: what the routes of cfg, which table has, store in memory;
-// nil where that is nothing.
+// outdatingOf makes the rules for what unsafe requests invalidate: what the routes of cfg, compiled
+// in table, store in memory. It returns nil if they store nothing.
 func outdatingOf(cfg *config.Config, table *route.Table, memory *cache.Memory) (*cache.Outdating, error) {
 	if memory == nil {
 		return nil, nil
@@ -141,8 +141,8 @@ func outdatingOf(cfg *config.Config, table *route.Table, memory *cache.Memory) (
 	return o, nil
 }
 
-// addedFields are the names of fields that policies behind the cache add to what is forwarded, with values
-// that differ from client to client.
+// addedFields is the names of request fields that policies after the cache add, with values that
+// differ from client to client.
 func addedFields(p plan) []string {
 	names := []string{"x-forwarded-for", strings.ToLower(p.DeadlineHeader)}
 	for _, fields := range []map[string]string{p.RequestHeaders.Set, p.RequestHeaders.Add} {
@@ -155,7 +155,7 @@ func addedFields(p plan) []string {
 	return names
 }
 
-// keyOptions are the treatments of a request's fields.
+// keyOptions is how the key treats a request's fields.
 func keyOptions(k *config.CacheKey) rules.KeyOptions {
 	fields := map[string]rules.Treatment{}
 	for _, list := range []struct {
@@ -169,7 +169,7 @@ func keyOptions(k *config.CacheKey) rules.KeyOptions {
 	return rules.KeyOptions{Fields: fields, SortQuery: k.SortQuery, DropQuery: k.DropQuery}
 }
 
-// Indexes of the series that say how the cache's memory is.
+// Indexes of the series about the cache's memory.
 const (
 	seriesCacheBytes = iota
 	seriesCacheEntries
@@ -202,14 +202,14 @@ func (g *Gateway) readCache(emit telemetry.Emit) {
 	emit(seriesCacheFills, float64(s.Fills))
 }
 
-// followMemory ties the memory of the next config to that of the last one, where it is another.
+// followMemory ties the memory of the next config to that of the last one, if they differ.
 func followMemory(next, last *cache.Memory) {
 	if next != nil && last != nil && next != last {
 		next.Follow(last)
 	}
 }
 
-// releaseMemory lets go of the memory of a config, unless it is that of the next one too.
+// releaseMemory releases the memory of a config, unless the next config uses it too.
 func (g *Gateway) releaseMemory(m, next *cache.Memory) {
 	if m == nil || m == next {
 		return

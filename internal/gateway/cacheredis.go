@@ -5,7 +5,7 @@ import (
 	"plimsoll/internal/telemetry"
 )
 
-// Indexes of the series that say how the cache's second tier is.
+// Indexes of the series about the cache's second tier.
 const (
 	seriesTierLookups = iota
 	seriesTierTimes

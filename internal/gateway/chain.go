@@ -29,17 +29,17 @@ import (
 	"plimsoll/internal/policy/tunnels"
 )
 
-// plan is a route on its way from the config to a chain.
+// plan is what is needed to compile a route of the config to a chain.
 type plan struct {
 	*config.Route
-	names    []string       // of its pattern
-	upstream map[string]int // the indexes of upstreams by name
+	names    []string       // the names in its pattern
+	upstream map[string]int // indexes of the upstreams by name
 	stores   stores
 	memory   *cache.Memory
 	encoders *compress.Encoders
 	env      exchange.Env
 	barred   exchange.Barred
-	// what unsafe requests outdate; nil where no route has a cache
+	// what unsafe requests invalidate; nil if no route has a cache
 	outdating *cache.Outdating
 }
 
@@ -50,11 +50,11 @@ type kind struct {
 	make   func(plan) (any, error)
 }
 
-// policies are all there are, in the order in which a chain runs them, both for requests and for
-// responses. A policy is made for the routes that name it and nil for all others: a route carries
-// only what it asks for. (A cache is more: where one route has it, the unsafe requests of all outdate
-// what it stores.) To add a policy is to add its room, its key to the config's types and its
-// entry here.
+// policies are all kinds of policies, in the order in which a chain runs them, both for requests
+// and for responses. make returns nil for routes that do not name the policy, so that a route
+// carries only what it asks for. (The cache is an exception: if one route has it, the unsafe
+// requests of all routes invalidate what it stores.) To add a policy, add its package, its key in
+// the config's types, and its entry here.
 var policies = []kind{
 	{name: "fallback", series: ladder.Series, make: func(p plan) (any, error) {
 		if p.Fallback == nil && p.Cache == nil {
@@ -255,7 +255,7 @@ func fallbackAnswer(f *config.Fallback) *exchange.StaticOptions {
 	return o
 }
 
-// staticBody is what a file held or, without one, a text.
+// staticBody is the content of a file or, if there is no file, the text.
 func staticBody(content []byte, text string) []byte {
 	if content == nil {
 		return []byte(text)
@@ -269,7 +269,7 @@ func headerOptions(h config.HeaderOps, names []string) headers.Options {
 	return headers.Options{Remove: h.Remove, Set: h.Set, Add: h.Add, PathNames: names}
 }
 
-// policy is one that a route has.
+// policy is a policy of a route.
 type policy struct {
 	route, kind string
 	is          any

@@ -11,8 +11,8 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// Check says everything that is wrong with a configuration, as far as that can be said without
-// listening or connecting anywhere. Its error is config.Errors.
+// Check reports everything that is wrong with a configuration and can be found without listening or
+// connecting anywhere. Its error is config.Errors.
 func Check(path string) (*config.Config, error) {
 	cfg, err := loadConfig(path)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Package gateway builds a running gateway from a configuration: loops, listeners, upstreams,
 // routes, the access log. It starts the gateway, changes it while it runs (reload), ends it
 // gracefully (drain) and hands it over to a new process (upgrade). It does not know how its state
-// is shown: package admin queries it.
+// is displayed: package admin queries it.
 package gateway
 
 import (
@@ -37,18 +37,18 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// Options are what a gateway is started with.
+// Options are the options with which a gateway is started.
 type Options struct {
 	// ConfigPath is the configuration's file, read again at each reload.
 	ConfigPath string
 	// Watch reloads when the file changes.
 	Watch  bool
 	Logger *slog.Logger
-	// Version of the program, for metrics.
+	// Version is the program's version, for metrics.
 	Version string
-	// Ready is called once, when every listener accepts. It may be nil.
+	// Ready is called once, as soon as every listener accepts. It may be nil.
 	Ready func()
-	// Admin makes what an admin address serves; nil for nothing.
+	// Admin makes the handler of an admin address; nil for none.
 	Admin func(*Gateway, *AdminAddress) http.Handler
 
 	// Host replaces the machine in a simulation; nil for the real one.
@@ -57,8 +57,8 @@ type Options struct {
 	// For tests.
 	resolver      string        // "host:port" of the name server; empty for those of the system
 	adminHeadTime time.Duration // of a request at the admin address; 0 for the constant
-	kinds         []kind        // of policies; nil for those there are
-	lookTime      time.Duration // how long who looks into a loop waits for it; 0 for the constant
+	kinds         []kind        // kinds of policies; nil for all
+	lookTime      time.Duration // how long Call and ask wait for a loop; 0 for the constant
 }
 
 // Gateway is a running gateway. Its exported methods may be called from any goroutine but a loop.
@@ -98,7 +98,7 @@ type Gateway struct {
 	quic      http3Endpoints
 
 	state atomic.Value // State
-	// What is asked about while mu is held, through a whole upgrade perhaps; nil before the first
+	// What queries read without mu, which may be held through a whole upgrade; nil before the first
 	// config.
 	inForce atomic.Pointer[inForce]
 
@@ -107,7 +107,7 @@ type Gateway struct {
 	loopsDone sync.WaitGroup
 }
 
-// State is where a gateway is in its life.
+// State is a phase in the life of a gateway.
 type State string
 
 // The states of a gateway.
@@ -118,13 +118,13 @@ const (
 )
 
 // gcPercent makes the garbage collector run twice as often as by default. The steady state
-// allocates nothing, so that costs nothing, and what TLS handshakes leave behind goes sooner: half
-// the memory of many idle TLS connections would be garbage otherwise.
+// allocates nothing, so that costs nothing, and the garbage of TLS handshakes is freed sooner:
+// otherwise it would be half the memory of many idle TLS connections.
 const gcPercent = 50
 
-// Run starts a gateway and returns when it has ended: nil after ctx ended, or a new process took
-// over, and what was under way has drained; config.Errors when the configuration is wrong; any
-// other error when it could not start.
+// Run starts a gateway and returns when it has ended. It returns nil if ctx ended or a new process
+// took over, and the exchanges under way have drained; config.Errors if the configuration is wrong;
+// and any other error if the gateway could not start.
 func Run(ctx context.Context, o Options) error {
 	defer crash.Guard("in the gateway's main goroutine")
 	g, err := start(o)
@@ -134,7 +134,7 @@ func Run(ctx context.Context, o Options) error {
 	return g.run(ctx)
 }
 
-// start makes everything that serving needs and returns when every listener accepts.
+// start makes everything that is needed to serve, and returns as soon as every listener accepts.
 func start(o Options) (g *Gateway, err error) {
 	cfg, err := loadConfig(o.ConfigPath)
 	if err != nil {
@@ -174,19 +174,20 @@ func start(o Options) (g *Gateway, err error) {
 	return g, nil
 }
 
-// processors is how many the process may use: GOMAXPROCS as it was before a gateway raised it. Where
-// several gateways are in a process, each would have one loop more than the one before otherwise.
+// processors is how many processors the process may use: GOMAXPROCS before any gateway raised it.
+// Otherwise, with several gateways in a process, each would have one loop more than the one before.
 var processors = sync.OnceValue(func() int { return runtime.GOMAXPROCS(0) })
 
-// makeLoops makes the loops and their workers and lets them run; without listeners they wait.
+// makeLoops makes the loops and their workers and starts them. They are idle until there are
+// listeners.
 func (g *Gateway) makeLoops(n int) error {
 	if n == 0 {
 		n = processors()
 	}
 	g.lookout.processors = min(processors(), n+1)
-	// The loops keep their processors to themselves. One more lets handshakes, health checks and
-	// scrapes run beside them rather than wait until the scheduler takes a processor away from a
-	// busy loop, which it does every ten milliseconds only.
+	// The loops occupy their processors (Ps). One more P lets handshakes, health checks and scrapes
+	// run beside them. Otherwise these would wait until the scheduler takes a P away from a busy
+	// loop, which it does only every ten milliseconds.
 	if !g.simulated() {
 		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), n+1))
 	}
@@ -224,14 +225,15 @@ func (g *Gateway) makeLoops(n int) error {
 		go func() {
 			defer crash.Guard(fmt.Sprintf("on loop %d", loop.ID))
 			loop.Run()
-			// Not deferred: nobody who waits for it may end the process before a panic does.
+			// Not deferred: if the loop panics, code that waits for loopsDone must not end the
+			// process first.
 			g.loopsDone.Done()
 		}()
 	}
 	return nil
 }
 
-// refresh brings what a loop knows about itself into its counters.
+// refresh copies a loop's own statistics to its counters.
 func refresh(loop *reactor.Loop, w *proxy.Worker) func(*telemetry.Shard) {
 	return func(s *telemetry.Shard) {
 		stats := loop.Stats()
@@ -264,11 +266,11 @@ func bufferLabels() (labels []string) {
 	return labels
 }
 
-// callLimit is how long anyone waits for a loop. A loop that takes longer is stuck, which no code
-// of ours should make possible.
+// callLimit is how long call waits for a loop. A loop that takes longer is stuck, which should not
+// be possible.
 const callLimit = 5 * time.Second
 
-// call has a loop run f and waits for it.
+// call makes a loop run f and waits for it. It reports whether f has run.
 func (g *Gateway) call(loop *reactor.Loop, f func()) bool {
 	if !loop.Call(callLimit, f) {
 		g.log.Error("a loop did not answer in time", "loop", loop.ID, "limit", callLimit.String())
@@ -277,16 +279,17 @@ func (g *Gateway) call(loop *reactor.Loop, f func()) bool {
 	return true
 }
 
-// lookLimit is how long those wait for a loop who look into it.
+// lookLimit is how long queries of a loop's state wait for the loop.
 const lookLimit = time.Second
 
-// Call runs f on a loop, for those who look into it. When it gives up, f is never run.
+// Call runs f on a loop, for queries of its state. It returns false if it gives up; f then never
+// runs.
 func (g *Gateway) Call(loop int, f func()) bool {
 	return g.loops[loop].Call(cmp.Or(g.options.lookTime, lookLimit), f)
 }
 
-// ask is Call for the metrics: when it gives up, f runs once the loop answers again, from which they
-// know that it does. A loop that has ended runs nothing.
+// ask is Call for the metrics. When it gives up, f still runs as soon as the loop responds again,
+// which shows the metrics that it does. A loop that has ended runs nothing.
 func (g *Gateway) ask(loop int, f func()) bool {
 	done := make(chan struct{})
 	g.loops[loop].Post(func() {
@@ -303,7 +306,7 @@ func (g *Gateway) ask(loop int, f func()) bool {
 	}
 }
 
-// run is the gateway's life from the first listener's opening to its end.
+// run runs the gateway from the opening of the first listener to the end.
 func (g *Gateway) run(ctx context.Context) error {
 	signals := make(chan os.Signal, 8)
 	if !g.simulated() {
@@ -390,14 +393,15 @@ func (g *Gateway) Drain() {
 // drainTick is how often an ending gateway looks whether its clients are gone.
 const drainTick = 10 * time.Millisecond
 
-// end drains and stops everything. next is the process that has taken over, or nil.
+// end drains the gateway and stops everything. next is the process that has taken over, or nil.
 func (g *Gateway) end(why string, next *successor) error {
-	// Not held through the drain: who waits for it finds a gateway that ends, and changes nothing.
+	// The lock is not held through the drain: a reload that waits for it then finds that the
+	// gateway is draining, and changes nothing.
 	g.mu.Lock()
 	g.state.Store(Draining)
 	g.mu.Unlock()
 	if next != nil {
-		g.admin.retire() // its socket is the new process's too: a scrape here would be one that it misses
+		g.admin.retire() // the new process shares its socket, and would miss scrapes made here
 	} else {
 		notify("STOPPING=1")
 	}
@@ -438,9 +442,9 @@ func (g *Gateway) end(why string, next *successor) error {
 	return errors.Join(errs...)
 }
 
-// waitForClients waits until no client connection is left, and says whether that came before the
-// limit. One that a loop has accepted for another and that is still on its way counts: its client
-// has been promised an answer. So do those in the queue of a listener that is closing.
+// waitForClients waits until no client connection is left, and reports whether that happened before
+// the limit. A connection on its way from the loop that has accepted it to another loop counts,
+// because its client expects an answer. So do the connections in the queue of a closing listener.
 func (g *Gateway) waitForClients(limit time.Duration) bool {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -456,8 +460,8 @@ func (g *Gateway) waitForClients(limit time.Duration) bool {
 	return true
 }
 
-// connections is how many accepted connections the loops hold, those between two loops included,
-// and a listener that still accepts what is in its queue counts as one.
+// connections is how many accepted connections the loops hold, including those on their way between
+// two loops. A closing listener that still accepts its queue counts as one.
 func (g *Gateway) connections() (n int64) {
 	for _, loop := range g.loops {
 		n += loop.Connections() + loop.Closing()
@@ -465,7 +469,7 @@ func (g *Gateway) connections() (n int64) {
 	return n + g.shared.HTTP3.Load() + g.quic.handshakes()
 }
 
-// handshakesLimit is how long stopping waits for TLS handshakes that were given up to return.
+// handshakesLimit is how long stopping waits for aborted TLS handshakes to return.
 const handshakesLimit = time.Second
 
 func (g *Gateway) stopLoops() {

@@ -5,6 +5,6 @@ import "syscall"
 // lowest is the nice value of a thread that takes only what all others leave.
 const lowest = 19
 
-// giveWay gives the calling thread the lowest priority. Where that is not allowed it is as any
-// other: what it does takes no longer for that.
+// giveWay gives the calling thread the lowest priority. If that is not allowed, the thread keeps
+// its priority.
 func giveWay() { syscall.Setpriority(syscall.PRIO_PROCESS, syscall.Gettid(), lowest) }

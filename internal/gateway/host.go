@@ -12,17 +12,16 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// Host is what a gateway uses of its machine and its process beside the sockets of the data plane.
-// A simulation gives its own, together with a reactor.Kernel; a gateway that runs for real has
-// none.
+// Host is what a gateway uses of its machine and its process, apart from the sockets of the data
+// plane. A simulation provides a Host, together with a reactor.Kernel; a real gateway has none.
 type Host struct {
 	// Seed makes every random choice repeatable.
 	Seed uint64
-	// Random gives even 64-bit numbers to policies.
+	// Random returns uniform 64-bit numbers for policies.
 	Random func() uint64
 	// Descriptors is how many the process may have open.
 	Descriptors int
-	// HeldBodies is how many bytes of requests' bodies a loop may hold; 0 for as many as otherwise.
+	// HeldBodies is how many bytes of request bodies a loop may hold; 0 for the usual bound.
 	HeldBodies int
 	// Probe is one health check of a target.
 	Probe func(ctx context.Context, target upstream.Address, path string) error
@@ -34,10 +33,10 @@ type Host struct {
 	Stdout io.Writer
 	// Sockets are the listening sockets that the process before this one handed over, by address.
 	Sockets map[string][]int
-	// Ready is told when the gateway serves, and which addresses' sockets it took.
+	// Ready is called when the gateway serves, with the addresses whose sockets it took.
 	Ready func(took []string)
-	// Succeed starts a new process that gets copies of the sockets, by address, and returns when
-	// that is ready, with what it said to Ready.
+	// Succeed starts a new process that gets copies of the sockets, by address. It returns when
+	// that process is ready, with the addresses that it passed to Ready.
 	Succeed func(ctx context.Context, sockets map[string][]int) (took []string, err error)
 }
 
@@ -58,12 +57,12 @@ func (g *Gateway) simulateUpgrade(ctx context.Context) (*successor, error) {
 	return s, nil
 }
 
-// simulated says whether the gateway runs in a simulation. Then it leaves alone what belongs to the
-// whole process: the number of processors, the garbage collector, limits, signals, and the watching
-// of files.
+// simulated reports whether the gateway runs in a simulation. Then it must not change what belongs
+// to the whole process: the number of processors, the garbage collector, limits, signals, and the
+// watching of files.
 func (g *Gateway) simulated() bool { return g.options.Host != nil }
 
-// environment is what upstreams need of the gateway around them.
+// environment is what upstreams need from the gateway.
 func (g *Gateway) environment(loops []*reactor.Loop) upstream.Env {
 	e := upstream.Env{
 		Loops: len(loops), Now: reactor.Clock, Log: g.log, Resolver: g.options.resolver,
@@ -83,7 +82,7 @@ func (h *Host) heldBodies() int {
 	return 0
 }
 
-// seed is a random number of the process's own.
+// seed is a random number, or the Host's Seed.
 func (h *Host) seed() uint64 {
 	if h != nil {
 		return h.Seed
@@ -91,7 +90,7 @@ func (h *Host) seed() uint64 {
 	return rand.Uint64()
 }
 
-// random is what policies draw from; nil for their own.
+// random is the source of random numbers for policies; nil for their own.
 func (g *Gateway) random() func() uint64 {
 	if g.simulated() {
 		return g.options.Host.Random

@@ -21,22 +21,22 @@ import (
 // http3Endpoint is where a listener accepts connections of HTTP/3.
 type http3Endpoint struct {
 	*quicio.Endpoint
-	turn  atomic.Uint32 // which loop is the next one's
+	turn  atomic.Uint32 // which loop gets the next connection
 	bound netip.AddrPort
 	// Under the lock of http3Endpoints:
-	leaving bool // it accepts no more
-	given   bool // its socket has gone to another
+	leaving bool // accepts no more connections
+	given   bool // its socket has been given to another endpoint or process
 }
 
-// udpSocket is a socket for HTTP/3 that nobody reads yet.
+// udpSocket is a socket for HTTP/3 that has no endpoint yet.
 type udpSocket struct {
 	*quicio.Socket
 	from *http3Endpoint // that still reads it; nil for none of this process
 	pipe *quicio.Pipe   // to from
 }
 
-// http3Endpoints are all of a gateway, those too that accept no more and wait for the connections
-// that they have.
+// http3Endpoints are all endpoints of a gateway, including those that accept no more connections
+// and wait for the end of their existing ones.
 type http3Endpoints struct {
 	mu   sync.Mutex
 	open map[*http3Endpoint]bool
@@ -57,7 +57,7 @@ func (s *http3Endpoints) remove(e *http3Endpoint) {
 	delete(s.open, e)
 }
 
-// close ends them all, and what connections they have.
+// close closes all endpoints and their connections.
 func (s *http3Endpoints) close() {
 	s.mu.Lock()
 	var all []*http3Endpoint
@@ -70,7 +70,7 @@ func (s *http3Endpoints) close() {
 	}
 }
 
-// handshakes is how many are under way at all of them.
+// handshakes is how many handshakes are under way at all endpoints.
 func (s *http3Endpoints) handshakes() (n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,14 +80,14 @@ func (s *http3Endpoints) handshakes() (n int64) {
 	return n
 }
 
-// leave notes that an endpoint accepts no more.
+// leave records that an endpoint accepts no more connections.
 func (s *http3Endpoints) leave(e *http3Endpoint) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e.leaving = true
 }
 
-// give has another read an endpoint's socket.
+// give lets another process or endpoint read an endpoint's socket.
 func (s *http3Endpoints) give(e *http3Endpoint, pipe *quicio.Pipe) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -95,7 +95,8 @@ func (s *http3Endpoints) give(e *http3Endpoint, pipe *quicio.Pipe) {
 	e.TakenOver(pipe)
 }
 
-// leaves is the endpoint that still has the socket of an address and accepts no more, or nil.
+// leaves returns the endpoint that accepts no more connections but still has the socket of an
+// address, or nil.
 func (s *http3Endpoints) leaves(bound netip.AddrPort) *http3Endpoint {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,13 +108,13 @@ func (s *http3Endpoints) leaves(bound netip.AddrPort) *http3Endpoint {
 	return nil
 }
 
-// udpPrefix begins the name of a listener's UDP socket among those that a process hands over.
+// udpPrefix is the prefix of the names of UDP sockets among those that a process hands over.
 const udpPrefix = "udp:"
 
 // bindUDP makes the socket for HTTP/3 of a listener that is bound to an address.
 //
-// The process before may have handed it over, or an endpoint of this one may still have it that ends
-// with its last connection.
+// The previous process may have handed it over, or an endpoint of this process that ends with its
+// last connection may still have it.
 func (g *Gateway) bindUDP(name string, bound reactor.Address) (s *udpSocket, err error) {
 	s = &udpSocket{}
 	if fds := g.inherited.take(udpPrefix + name); len(fds) == 2 {
@@ -133,7 +134,7 @@ func (g *Gateway) bindUDP(name string, bound reactor.Address) (s *udpSocket, err
 	return s, nil
 }
 
-// Close gives the socket back that nobody has begun to read.
+// Close closes the socket, which no endpoint has begun to read.
 func (s *udpSocket) Close() {
 	if s.pipe != nil {
 		s.pipe.Close()
@@ -143,14 +144,15 @@ func (s *udpSocket) Close() {
 	}
 }
 
-// altSvcAge is for how long clients remember where HTTP/3 is.
+// altSvcAge is for how long clients remember the address of HTTP/3.
 const altSvcAge = 24 * time.Hour
 
-// altSvcClear makes clients forget where HTTP/3 was (RFC 7838, section 3).
+// altSvcClear makes clients forget the address of HTTP/3 (RFC 7838, section 3).
 var altSvcClear = []byte("clear")
 
-// altSvc is what responses over TCP say of HTTP/3; nil for nothing. Clients that were told of it would
-// go on to try it for as long as they were told, so a listener that has lost it says so to its end.
+// altSvc is the value of Alt-Svc in responses over TCP; nil for none. Clients that were told of
+// HTTP/3 would go on trying it for altSvcAge, so a listener that no longer has HTTP/3 sends "clear"
+// as long as it lives.
 func (l *listener) altSvc(c config.Listener) []byte {
 	switch {
 	case !c.HTTP3 && l.announced:
@@ -165,7 +167,7 @@ func (l *listener) altSvc(c config.Listener) []byte {
 	return fmt.Appendf(nil, `%s=":%d"; ma=%d`, http3.ALPN, l.bound.IP.Port(), int(altSvcAge.Seconds()))
 }
 
-// putHTTP3 makes a listener accept HTTP/3, changes how it does, or ends it, as the config says.
+// putHTTP3 starts, changes or ends HTTP/3 on a listener, as the config says.
 func (g *Gateway) putHTTP3(l *listener, p *proxy.Listener, c config.Listener) error {
 	if !c.HTTP3 || g.simulated() {
 		g.closeHTTP3(l)
@@ -210,9 +212,10 @@ func (g *Gateway) putHTTP3(l *listener, p *proxy.Listener, c config.Listener) er
 	return nil
 }
 
-// closeHTTP3 has a listener accept no more connections of HTTP/3. Those that there are end after what
-// they are at, and the socket with the last of them; in a drain it ends with the process, so that
-// clients that come meanwhile are refused, and need not wait until they know.
+// closeHTTP3 makes a listener accept no more HTTP/3 connections. The existing connections end after
+// their requests under way, and the socket is closed with the last of them. In a drain the socket
+// stays open until the process ends, so that new clients are refused at once instead of having to
+// time out.
 func (g *Gateway) closeHTTP3(l *listener) {
 	e := l.quic
 	if e == nil {
@@ -233,15 +236,16 @@ func (g *Gateway) closeHTTP3(l *listener) {
 	}()
 }
 
-// handoverHTTP3 is what handover has of a listener's UDP socket: the files of it and of a pipe, and
-// the text that says which they are. first is the number of the first file in the new process.
+// handoverHTTP3 returns a listener's part of handover for its UDP socket: the files of the socket
+// and of a pipe, and the text that describes them. first is the descriptor number of the first file
+// in the new process.
 func (g *Gateway) handoverHTTP3(l *listener, first int) (files []*os.File, part string, err error) {
 	socket, end, pipe, err := l.quic.Successor()
 	if err != nil {
 		return nil, "", err
 	}
 	if l.handing != nil {
-		l.handing.Close() // of an upgrade that failed
+		l.handing.Close() // left by an upgrade that failed
 	}
 	l.handing = pipe
 	name := udpPrefix + l.address
@@ -249,7 +253,7 @@ func (g *Gateway) handoverHTTP3(l *listener, first int) (files []*os.File, part 
 	return files, name + "=" + strconv.Itoa(first) + "," + strconv.Itoa(first+1), nil
 }
 
-// giveHTTP3 has the process that took over read a listener's UDP socket, where it took that.
+// giveHTTP3 lets the process that took over read a listener's UDP socket, if it took the socket.
 func (g *Gateway) giveHTTP3(l *listener, next *successor) {
 	pipe := l.handing
 	l.handing = nil

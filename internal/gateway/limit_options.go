@@ -15,7 +15,7 @@ var limitOtherwise = map[string]limit.Otherwise{
 	"local": limit.ByShare, "allow": limit.Allow, "deny": limit.Deny,
 }
 
-// limitOptions says in the limits' terms what the config says in its own.
+// limitOptions converts the config to the options of package limit.
 func limitOptions(all []config.RateLimit, stores stores) (o limit.Options, err error) {
 	for i := range all {
 		c := &all[i]

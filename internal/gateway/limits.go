@@ -10,7 +10,7 @@ import (
 )
 
 // descriptorLimit is how many descriptors the process may open, and how many of them clients may
-// have.
+// use.
 type descriptorLimit struct{ allowed, clients int }
 
 // Descriptors kept back from clients: upstream connections, listeners, health checks. An eighth, and never
@@ -29,7 +29,7 @@ func descriptors(h *Host) (descriptorLimit, error) {
 	return raiseDescriptorLimit()
 }
 
-// raiseDescriptorLimit raises the soft limit to the hard one and says what that allows.
+// raiseDescriptorLimit raises the soft limit to the hard one and returns the result.
 func raiseDescriptorLimit() (descriptorLimit, error) {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
@@ -53,14 +53,14 @@ func limitOf(allowed int) descriptorLimit {
 	return descriptorLimit{allowed: allowed, clients: allowed - max(minReserve, allowed/reserveShare)}
 }
 
-// clientsBeside is how many descriptors clients may have where so many files may stay open. At least half of
-// their share is left to clients; enough says that this was not needed.
+// clientsBeside is how many descriptors clients may use if files files may stay open. Clients keep
+// at least half of their share; enough reports that this minimum was not needed.
 func (d descriptorLimit) clientsBeside(files int) (clients int, enough bool) {
 	least := d.clients / 2
 	return max(d.clients-files, least), d.clients-files >= least
 }
 
-// boundClients sets how many descriptors clients may have under cfg.
+// boundClients sets how many descriptors clients may use under cfg.
 func (g *Gateway) boundClients(cfg *config.Config) {
 	files := 0
 	for i := range cfg.Routes {
@@ -91,7 +91,7 @@ func (d *descriptorLimit) usage() (used, allowed uint64) {
 	return uint64(len(names) - 1), uint64(d.allowed)
 }
 
-// ErrIncomplete says that a configuration is in force although not all of it works.
+// ErrIncomplete says that a configuration is active although not all of it works.
 var ErrIncomplete = errors.New("the configuration is active, but a listener does not accept on every loop")
 
 var errNotServing = errors.New("the gateway is ending; it takes no new configuration")

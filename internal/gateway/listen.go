@@ -23,11 +23,11 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// listener is an address that accepts clients, on every loop. It lives as long as its address is in
-// the config; what else the config says of it may change under it.
+// listener is an address on which every loop accepts clients. It lives as long as its address is in
+// the config. A reload may change its other settings.
 type listener struct {
 	address string
-	bound   reactor.Address // the same with the port that was drawn for port 0
+	bound   reactor.Address // the address with the port chosen by the kernel for port 0
 	// Bound sockets, at least one for each loop; -1 for one on which a loop could not listen.
 	fds       []int
 	acceptors []*proxy.Acceptor
@@ -36,13 +36,14 @@ type listener struct {
 	udp       *udpSocket     // for HTTP/3, until quic has it; nil for none
 	quic      *http3Endpoint // that accepts connections of HTTP/3; nil for none
 	handing   *quicio.Pipe   // to a new process that may take quic's socket; nil for none
-	announced bool           // clients were told of HTTP/3, by this process or the one before
+	announced bool           // clients were told of HTTP/3, by this process or the previous one
 	config    config.Listener
 	tls       *listenerTLS
-	accepting atomic.Bool // on every loop
+	accepting atomic.Bool // it accepts on every loop
 }
 
-// listenerTLS is what a listener's TLS needs beyond one config, and what ends with it.
+// listenerTLS is the state of a listener's TLS that is not part of a tls.Config, and what ends with
+// it.
 type listenerTLS struct {
 	store   *tlsio.Store
 	tickets *tlsio.Tickets
@@ -50,12 +51,12 @@ type listenerTLS struct {
 	stop    context.CancelFunc // of the certificates' watch
 }
 
-// extensionBytes bounds the chunk extensions in one request body. Nobody uses them, so this is not
-// configured.
+// extensionBytes is the most bytes of chunk extensions in one request body. They are not used in
+// practice, so this is not configurable.
 const extensionBytes = 4 << 10
 
-// compile makes what the data plane needs to know of a listener. before is the listener of the same
-// address in the config before, or nil.
+// compileListener makes what the data plane needs to know about a listener. before is the listener
+// of the same address in the previous config, or nil.
 func (g *Gateway) compileListener(
 	c config.Listener, before *listener,
 ) (*proxy.Listener, *listenerTLS, error) {
@@ -127,7 +128,7 @@ func (g *Gateway) compileTLS(c config.Listener, p *proxy.Listener, before *liste
 // section 6.5.2).
 const fieldOverhead = 32
 
-// protocols are what a TLS listener speaks, the preferred first.
+// protocols are the protocols of a TLS listener, the preferred one first.
 func protocols(c config.Listener) []string {
 	if c.OffersHTTP2() {
 		return []string{"h2", "http/1.1"}
@@ -135,7 +136,7 @@ func protocols(c config.Listener) []string {
 	return []string{"http/1.1"}
 }
 
-// carryOver takes over what did not change: tickets that clients hold stay good over a reload, and
+// carryOver takes over what has not changed: clients' tickets stay valid over a reload, and
 // handshakes under way count towards the bound.
 func (t *listenerTLS) carryOver(c *config.ListenerTLS, before *listener) {
 	was := before.config.TLS
@@ -147,7 +148,7 @@ func (t *listenerTLS) carryOver(c *config.ListenerTLS, before *listener) {
 	}
 }
 
-// watch follows the files of a listener's certificates.
+// watchCertificates watches the files of a listener's certificates.
 func (g *Gateway) watchCertificates(address string, t *listenerTLS) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t.stop = cancel
@@ -164,12 +165,12 @@ func (g *Gateway) watchCertificates(address string, t *listenerTLS) {
 	})
 }
 
-// bind makes the sockets of a listener: those that the process before this one handed over, and new
-// ones until each loop has its own. The very first must find the port free of other programs,
-// unless one of our own listeners, or the process before, has it.
+// bind makes the sockets of a listener: those that the previous process handed over, and new ones
+// until each loop has its own. The first new one must find the port unused by other programs,
+// unless one of our own listeners, or the previous process, has it.
 //
-// HTTP/3 has the UDP port of the same number. One that the kernel draws may be taken there; then
-// another is drawn.
+// HTTP/3 has the UDP port of the same number. If the kernel chooses the TCP port, that UDP port may
+// be in use; then bind tries again with another port.
 func (g *Gateway) bind(c config.Listener) (*listener, error) {
 	for tries := 1; ; tries++ {
 		l, err := g.bindTCP(c)
@@ -186,7 +187,7 @@ func (g *Gateway) bind(c config.Listener) (*listener, error) {
 	}
 }
 
-// portDraws is how many ports are drawn until one is free for both TCP and UDP.
+// portDraws is how many ports are tried until one is free for both TCP and UDP.
 const portDraws = 16
 
 func (g *Gateway) bindTCP(c config.Listener) (*listener, error) {
@@ -209,7 +210,7 @@ func (g *Gateway) bindTCP(c config.Listener) (*listener, error) {
 			return nil, err
 		}
 		l.fds = append(l.fds, fd)
-		// Port 0 is drawn once, then every loop has the same.
+		// The port for port 0 is chosen once; every loop then uses it.
 		if address, err = reactor.LocalAddress(fd); err != nil {
 			l.closeSockets()
 			return nil, err
@@ -227,8 +228,8 @@ func (g *Gateway) bindTCP(c config.Listener) (*listener, error) {
 	return l, nil
 }
 
-// sharesPort says whether sockets of this gateway, or of the process before it, may be bound to the
-// same port.
+// sharesPort reports whether sockets of this gateway, or of the previous process, may be bound to
+// the same port.
 func (g *Gateway) sharesPort(address reactor.Address) bool {
 	if g.inherited.any {
 		return true
@@ -275,9 +276,9 @@ func ipv6Available() bool {
 	return err == nil || runtime.GOOS != "linux"
 }
 
-// putListener has the loops take what is new of a listener: how it treats clients from now on and,
-// the first time, its sockets. All know the first before any has the second, because a loop hands
-// fresh connections to others.
+// putListener gives the loops what is new about a listener: how it treats clients from now on and,
+// the first time, its sockets. All loops get the settings before any gets a socket, because loops
+// hand new connections to each other.
 func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener, t *listenerTLS,
 	first bool) error {
 	if l.tls != nil && l.tls.stop != nil {
@@ -305,7 +306,7 @@ func (g *Gateway) putListener(l *listener, p *proxy.Listener, c config.Listener,
 			for k := i; k < len(l.fds); k += len(g.loops) {
 				ln, err := loop.Listen(l.fds[k], l.acceptors[i])
 				if err != nil {
-					l.fds[k] = -1 // it is closed, and its number may soon be another's
+					l.fds[k] = -1 // it is closed, and its number may soon be reused
 					failed = append(failed, fmt.Errorf("listen on %s: %w", l.address, err))
 					continue
 				}
@@ -322,7 +323,7 @@ func (l *listener) sockets() []int {
 	return slices.DeleteFunc(slices.Clone(l.fds), func(fd int) bool { return fd < 0 })
 }
 
-// closeListener stops accepting. With keep another process goes on with the same sockets.
+// closeListener stops accepting. keep says that another process goes on with the same sockets.
 func (g *Gateway) closeListener(l *listener, keep bool) {
 	l.accepting.Store(false)
 	if l.tls != nil && l.tls.stop != nil {
@@ -342,7 +343,8 @@ func (g *Gateway) closeListener(l *listener, keep bool) {
 	g.closeHTTP3(l)
 }
 
-// warnBacklog says so when the kernel cuts the accept queue that the config asks for.
+// warnBacklog logs a warning if the kernel limits the accept queue to less than the config asks
+// for.
 func (g *Gateway) warnBacklog(c config.Listener) {
 	text, err := os.ReadFile("/proc/sys/net/core/somaxconn")
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// fitEvery is how many windows pass until targets are fitted again, and fitsPerRound how many
-	// targets then: about a second of a processor each.
+	// fitEvery is after how many windows targets are fitted again, and fitsPerRound is how many
+	// targets then. Each takes about a second of processor time.
 	fitEvery, fitsPerRound = 3, 3
-	// tooBusy is the share of busy loops above which nothing is fitted: the thread that fits has the
-	// lowest priority, and where it gets no processor a garbage collection waits for it.
+	// tooBusy is the loops' busy share above which nothing is fitted. The fitting thread has the
+	// lowest priority, and if it gets no processor, a garbage collection has to wait for it.
 	tooBusy = .8
 	// flightsPerCall is how many targets a loop looks at in one call.
 	flightsPerCall = 64
@@ -31,8 +31,8 @@ const (
 	spareFlights = 512
 )
 
-// lookout gathers what the loops see of the upstreams, for the estimate of the load line. What is
-// below window is under it.
+// lookout gathers what the loops see of the upstreams, to estimate the load line. The fields below
+// window are guarded by it.
 type lookout struct {
 	estimator *loadline.Estimator
 	fitting   atomic.Bool
@@ -40,22 +40,23 @@ type lookout struct {
 	// processors is how many the process may use.
 	processors int
 
-	window         lock  // held while a window is ended, no matter by whom
+	window         lock  // held while a window is being ended
 	at             int64 // the end of the last window
 	requests, busy uint64
-	cpu            int64             // that the process took, but for fits
-	routes         map[string]uint64 // requests of each, ever
-	refused        map[string]uint64 // of each upstream with a limit, ever
+	cpu            int64             // used by the process, without fits
+	routes         map[string]uint64 // requests of each, since the start
+	refused        map[string]uint64 // of each upstream with a limit, since the start
 	spare          []*upstream.Flights
 	windows        int
 }
 
-// LoadLine is how much the instance and its upstreams can carry, as far as is known.
+// LoadLine returns the estimates of how much the instance and its upstreams can carry.
 func (g *Gateway) LoadLine() loadline.Status {
 	return g.lookout.estimator.Status(reactor.Clock())
 }
 
-// observe ends a window: it takes what the loops have noted and, every now and then, begins a fit.
+// observe ends a window: it collects what the loops have recorded and, every fitEvery windows,
+// begins a fit.
 func (g *Gateway) observe(s *telemetry.Snapshot) {
 	l := &g.lookout
 	l.window.Lock()
@@ -82,7 +83,7 @@ func (g *Gateway) observe(s *telemetry.Snapshot) {
 	w.Refused = g.refused(v)
 	l.estimator.Configure(described(v))
 	if first {
-		return // how long it was is not known
+		return // the window's length is not known
 	}
 	l.estimator.Feed(w)
 	share := float64(w.Instance.Busy) / float64(max(w.Length, 1)*int64(len(g.loops)))
@@ -104,8 +105,8 @@ func (l *lookout) countRoutes(s *telemetry.Snapshot) (counts []loadline.RouteCou
 	return counts
 }
 
-// fit has targets fitted beside the loops, on a thread that takes what they leave of the processors.
-// A simulation would take the time of a real processor for it.
+// fit fits targets on a thread that uses only processor time that the loops leave. It does nothing
+// in a simulation, where it would use real processor time.
 func (g *Gateway) fit() {
 	l := &g.lookout
 	if g.simulated() || !l.fitting.CompareAndSwap(false, true) {
@@ -131,8 +132,8 @@ func processCPU() int64 {
 	return r.Utime.Nano() + r.Stime.Nano()
 }
 
-// described is what the estimator must know of the upstreams in force. One that no route leads to, as
-// that of a mirror, has no objective.
+// described is what the estimator must know about the active upstreams. An upstream to which no
+// route leads, such as that of a mirror, has no objective.
 func described(v *inForce) []loadline.Upstream {
 	all := make([]loadline.Upstream, 0, len(v.upstreams))
 	objectives := objectivesOf(v.config)
@@ -148,7 +149,7 @@ func described(v *inForce) []loadline.Upstream {
 	return all
 }
 
-// objectivesOf are the upstreams' objectives: of those of the routes on it, the one with the
+// objectivesOf returns each upstream's objective: of the objectives of its routes, the one with the
 // shortest latency.
 func objectivesOf(cfg *config.Config) map[string]loadline.Objective {
 	all := map[string]loadline.Objective{}
@@ -172,9 +173,9 @@ func objectivesOf(cfg *config.Config) map[string]loadline.Objective {
 	return all
 }
 
-// taking is a call's part of the records of all upstreams on one loop.
+// taking is the progress of reading the records of all upstreams on one loop, in several calls.
 type taking struct {
-	next, from int // the upstream, and the target in it, to go on at
+	next, from int // the upstream, and its target, to continue with
 	taken      []upstream.TargetFlights
 	of         []int // the upstream of each
 	spare      []*upstream.Flights
@@ -197,8 +198,8 @@ func (t *taking) run(all []*upstream.Upstream, loop int) {
 // flightsPerPiece is how many targets of an upstream are looked at in one piece.
 const flightsPerPiece = 8
 
-// takeFlights adds what the loops have noted since the last time. What a call that did not come back
-// in time takes is lost, and its records with it.
+// takeFlights adds what the loops have recorded since the last time. If a call does not return in
+// time, what it has taken is lost.
 func (g *Gateway) takeFlights(v *inForce, seen map[loadline.Target]*loadline.Seen) {
 	names := slices.Sorted(maps.Keys(v.upstreams))
 	all := make([]*upstream.Upstream, len(names))
@@ -231,7 +232,7 @@ func (g *Gateway) takeFlights(v *inForce, seen map[loadline.Target]*loadline.See
 	}
 }
 
-// seenOf is a loop's record as the estimator takes it.
+// seenOf converts a loop's record for the estimator.
 func seenOf(f *upstream.Flights) *loadline.Seen {
 	s := &loadline.Seen{Times: f.Times, Failed: f.Failed}
 	last := len(f.Found)
@@ -245,8 +246,8 @@ func seenOf(f *upstream.Flights) *loadline.Seen {
 	return s
 }
 
-// refused is how many requests have waited without success since the last time because the concurrency limit
-// of their upstream was reached.
+// refused is how many requests, since the last time, have waited in vain because the concurrency
+// limit of their upstream was reached.
 func (g *Gateway) refused(v *inForce) map[string]uint64 {
 	var names []string
 	var all []*upstream.Upstream
@@ -290,7 +291,8 @@ func readLines(cfg *config.Config) (map[string]*loadline.Line, config.Errors) {
 	return lines, errs
 }
 
-// warnOfLines says which of the surveyed lines may not be those of the services they are given for.
+// warnOfLines warns of surveyed lines that may be of other services than those they are configured
+// for.
 func (g *Gateway) warnOfLines(cfg *config.Config, lines map[string]*loadline.Line) {
 	for _, name := range slices.Sorted(maps.Keys(lines)) {
 		var targets []string

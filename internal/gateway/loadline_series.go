@@ -14,8 +14,8 @@ const (
 	seriesUpstreamCapacity
 )
 
-// lineSeries are absent while nothing is known: a headroom of 0 or 1 that nobody has measured would
-// start instances, or stop them.
+// lineSeries are absent while nothing is known: an unmeasured headroom of 0 or 1 would make an
+// autoscaler start or stop instances.
 var lineSeries = []telemetry.Series{
 	seriesHeadroom: {
 		Name: "headroom",

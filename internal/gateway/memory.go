@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// memory is how many bytes the process has of the system, and how many it may have: by GOMEMLIMIT or
-// its control group, the less of both; 0 where neither limits it.
+// memory returns how many bytes the process has from the system, and its limit: the smaller of
+// GOMEMLIMIT and the limit of its control group; 0 if there is neither.
 func (g *Gateway) memory() (used, limit uint64) {
 	if g.simulated() {
 		return 0, 0
@@ -31,8 +31,8 @@ func (g *Gateway) memory() (used, limit uint64) {
 	return used, limit
 }
 
-// groupLimit is the limit of the control group (version 2) that the process is in, or of those
-// around it, of a machine whose files are under root.
+// groupLimit is the smallest memory limit of the process's control group (version 2) and the groups
+// that contain it. root is the root directory of the machine's files.
 func groupLimit(root string) uint64 {
 	text, err := os.ReadFile(path.Join(root, "proc/self/cgroup"))
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// notify tells systemd about a change of state (sd_notify(3)), when systemd has asked to be told.
-// Nobody waits for the answer, and a manager that cannot be notified is not a reason to stop.
+// notify tells systemd about a change of state (sd_notify(3)), if systemd has asked for it. There
+// is no answer, and a failure to notify is not a reason to stop.
 func notify(lines ...string) {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {

@@ -11,7 +11,7 @@ import (
 	"plimsoll/internal/telemetry/budget"
 )
 
-// feeder brings the ledger of error budgets up to date every now and then.
+// feeder updates the ledger of error budgets every budget.Interval.
 type feeder struct{ stop, done chan struct{} }
 
 // startFeeder begins feeding; it ends with stopFeeder, before the loops do, so that it never waits
@@ -40,20 +40,20 @@ func (g *Gateway) stopFeeder() {
 	<-g.feeder.done
 }
 
-// feed brings the ledger up to date, and gives the counters that it did so with.
+// feed updates the ledger, and returns the counters that it used.
 func (g *Gateway) feed() *telemetry.Snapshot {
 	s := g.registry.Collect(g.ask)
 	g.ledger.Feed(reactor.Clock(), s)
 	return s
 }
 
-// classOf is the number of a class's name.
+// classOf is the number of the class with this name.
 func classOf(name string) uint8 { return name[1] - '0' }
 
-// className is the name of a class's number.
+// className is the name of the class with this number.
 func className(class int) string { return "P" + strconv.Itoa(class) }
 
-// declareClasses makes the counters of routes visible in the classes that a config gives them.
+// declareClasses makes the counters of each route visible for the class that a config gives it.
 func (g *Gateway) declareClasses(cfg *config.Config) {
 	for i := range cfg.Routes {
 		r := &cfg.Routes[i]
@@ -61,23 +61,23 @@ func (g *Gateway) declareClasses(cfg *config.Config) {
 	}
 }
 
-// SLOStatus is the objective of a route's SLA class, and how the route kept it.
+// SLOStatus is the objective of a route's SLA class, and how well the route met it.
 type SLOStatus struct {
 	// Availability is the share of requests that must be good, LatencyMS the time of a good one.
 	Availability float64 `json:"availability"`
 	LatencyMS    float64 `json:"latency_ms"`
-	// Since the route is in this class, at most.
+	// Windows reach back at most to when the route got this class.
 	Windows []SLOWindow `json:"windows"`
 }
 
-// SLOWindow is how an objective was kept over a time that ends now.
+// SLOWindow is how well an objective was met over a period that ends now.
 type SLOWindow struct {
 	Window   string `json:"window"` // "5m", "1h", "6h" or "3d"
 	Requests uint64 `json:"requests"`
 	Good     uint64 `json:"good"`
 	// Attainment is the share of requests that were good; absent without requests.
 	Attainment *float64 `json:"attainment,omitempty"`
-	// Burn is how many times faster than the objective allows requests failed.
+	// Burn is how many times faster than allowed by the objective requests failed.
 	Burn float64 `json:"burn"`
 }
 
@@ -97,7 +97,7 @@ func sloStatus(sla config.SLA, windows []budget.Window) *SLOStatus {
 	return s
 }
 
-// Indexes of the series that say how objectives are kept.
+// Indexes of the series about objectives.
 const (
 	seriesObjective = iota
 	seriesBurn
@@ -122,8 +122,8 @@ var sloSeries = []telemetry.Series{
 	},
 }
 
-// classesOf are the classes that a route's requests have: its own and, where trusted peers choose,
-// those that they chose of late.
+// classesOf is the classes of a route's requests: the route's own and, if trusted peers may choose,
+// those that they have recently chosen.
 func (g *Gateway) classesOf(cfg *config.Config, route int, own uint8) []uint8 {
 	list := []uint8{own}
 	for class := uint8(0); class < telemetry.Classes && cfg.SLAHeader != ""; class++ {
@@ -135,8 +135,8 @@ func (g *Gateway) classesOf(cfg *config.Config, route int, own uint8) []uint8 {
 	return list
 }
 
-// readObjectives tells of the routes in force and of their classes. Routes that share a series,
-// because there are too many, have no burn: their classes may differ.
+// readObjectives emits the series of the active routes and their classes. Routes that share a
+// series because there are too many have no burn, because their classes may differ.
 func (g *Gateway) readObjectives(emit telemetry.Emit) {
 	cfg := g.view().config
 	type objective struct {

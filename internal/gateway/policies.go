@@ -11,7 +11,7 @@ import (
 	"plimsoll/internal/telemetry"
 )
 
-// policyEnv is what policies are made in.
+// policyEnv is the environment for which policies are made.
 func (g *Gateway) policyEnv() exchange.Env {
 	return exchange.Env{Loops: max(1, len(g.loops)), Random: g.random(), Now: reactor.Clock, Log: g.log}
 }
@@ -32,8 +32,8 @@ func inheritPolicies(fresh, old []policy) {
 	}
 }
 
-// closeWhenGone closes policies when each of so many loops has said that no exchange of its own can
-// meet them any more.
+// closeWhenGone returns a function that each of loops loops calls once, when none of its exchanges
+// can use the policies any more. The last call closes them.
 func closeWhenGone(all []policy, loops int) (gone func()) {
 	left := new(atomic.Int32)
 	left.Store(int32(loops))
@@ -83,7 +83,7 @@ func (g *Gateway) readPolicies(kind string) func(telemetry.Emit) {
 	}
 }
 
-// readMeasured reads their histograms.
+// readMeasured reads the histograms of the policies of a kind.
 func (g *Gateway) readMeasured(kind string) func(telemetry.EmitHistogram) {
 	return func(emit telemetry.EmitHistogram) {
 		eachOfKind(g, kind, func(m exchange.Measured, route string) {
@@ -94,7 +94,8 @@ func (g *Gateway) readMeasured(kind string) func(telemetry.EmitHistogram) {
 	}
 }
 
-// eachOfKind calls f with the policies of a kind that are of the type, as many as a scrape shows.
+// eachOfKind calls f for the policies of a kind that implement T, for at most as many as a scrape
+// shows.
 func eachOfKind[T any](g *Gateway, kind string, f func(is T, route string)) {
 	shown := 0
 	for _, p := range g.view().policies {
@@ -108,8 +109,8 @@ func eachOfKind[T any](g *Gateway, kind string, f func(is T, route string)) {
 }
 
 // SetLimit changes a rate limit of a route until its configuration changes. rate is written as in
-// the configuration; a burst of 0 leaves it as it is. An error that is ErrUnknown means that there
-// is no such limit.
+// the configuration; a burst of 0 keeps the present one. It returns ErrUnknown if there is no such
+// limit.
 func (g *Gateway) SetLimit(route, name, rate string, burst int64) error {
 	limits, of, err := g.limits(route, name, rate)
 	if err != nil {
@@ -128,7 +129,7 @@ func (g *Gateway) SetLimitOf(value, route, name, rate string, burst int64) error
 	return limits.SetOverride(name, value, of, burst)
 }
 
-// limits are those of a route that has one of a name, and a rate.
+// limits returns the limits of a route that has one with this name, and the parsed rate.
 func (g *Gateway) limits(route, name, rate string) (*limit.Policy, limit.Rate, error) {
 	of, err := limitRate(rate)
 	if err != nil {
@@ -145,8 +146,8 @@ func (g *Gateway) limits(route, name, rate string) (*limit.Policy, limit.Rate, e
 	return nil, of, fmt.Errorf("%w route %q, or it has no limits", ErrUnknown, route)
 }
 
-// ChangeGuard lets keys pass the guard of a route from now on, or refuses them, until its list says
-// otherwise. ErrUnknown means that there is no such guard.
+// ChangeGuard adds keys to the list of a route's guard and removes others, until the configured
+// list changes. It returns ErrUnknown if there is no such guard.
 func (g *Gateway) ChangeGuard(route string, add, remove []string) error {
 	for _, p := range g.view().policies {
 		keys, ok := p.is.(*guard.Policy)
@@ -168,7 +169,7 @@ func (g *Gateway) ChangeGuard(route string, add, remove []string) error {
 	return fmt.Errorf("%w route %q, or it has no guard", ErrUnknown, route)
 }
 
-// policyStatus is what policies say of themselves, by route and kind.
+// policyStatus is the status of policies, by route and kind.
 func policyStatus(all []policy) map[string]map[string]any {
 	said := map[string]map[string]any{}
 	for _, p := range all {

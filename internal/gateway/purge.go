@@ -12,24 +12,24 @@ import (
 	"plimsoll/internal/policy/cache/tier"
 )
 
-// Purge says which stored responses are to go; one of the first four is given.
+// Purge says which stored responses to purge. Exactly one of URL, Prefix, Tag and All must be set.
 type Purge struct {
-	URL    string // of the response: scheme, host with its port unless that is the scheme's, path and query
-	Prefix string // of the URLs, from the scheme on
+	URL    string // of the response: scheme, host, port unless it is the default, path and query
+	Prefix string // the beginning of the URLs, including the scheme
 	Tag    string // a word of Surrogate-Key
 	All    bool
-	// Soft makes them stale instead of forgetting them: they are revalidated, and may be served
-	// where what is stale may be.
+	// Soft makes responses stale instead of forgetting them: they are revalidated, and may be
+	// served where stale responses may be.
 	Soft bool
 }
 
-// PurgeResult is what a purge has done.
+// PurgeResult is the result of a purge.
 type PurgeResult struct {
-	// Entries is how many were found in this instance, of a purge that looks for them: those of a
-	// URL or a tag are found out when they are asked for, and it is absent.
+	// Entries is how many entries the purge has found in this instance. It is absent for purges of
+	// a URL or a tag, which do not search: their entries are checked when they are next requested.
 	Entries *int `json:"entries,omitempty"`
-	// Shared says whether the cache's Redis has the purge, and with it all instances that are
-	// connected to it; it is absent where there is none.
+	// Shared says whether the purge is in the cache's Redis, and so in all instances that are
+	// connected to it. It is absent if there is no Redis.
 	Shared *bool `json:"shared,omitempty"`
 	// Problem says why Shared is false.
 	Problem string `json:"problem,omitempty"`
@@ -38,9 +38,9 @@ type PurgeResult struct {
 // sharedPurgeTime is how long a purge waits for Redis.
 const sharedPurgeTime = 3 * time.Second
 
-// PurgeCache forgets stored responses, or makes them stale. When it returns that holds on all
-// loops, and for what is being fetched, and unless the result says otherwise in Redis too.
-// ErrUnknown means that no route stores anything.
+// PurgeCache forgets stored responses, or makes them stale. When it returns, the purge is in effect
+// on all loops, for fetches under way and, unless the result says otherwise, in Redis. It returns
+// ErrUnknown if no route stores anything.
 func (g *Gateway) PurgeCache(p Purge) (done PurgeResult, err error) {
 	v := g.view()
 	all, err := v.purges(p)
@@ -71,7 +71,7 @@ func (g *Gateway) PurgeCache(p Purge) (done PurgeResult, err error) {
 	return done, nil
 }
 
-// purges says a purge in the terms of the cache.
+// purges converts a purge to purges of the cache.
 func (v *inForce) purges(p Purge) ([]tier.Purge, error) {
 	given := 0
 	for _, is := range []bool{p.URL != "", p.Prefix != "", p.Tag != "", p.All} {
@@ -97,7 +97,7 @@ func (v *inForce) purges(p Purge) ([]tier.Purge, error) {
 	return []tier.Purge{{Kind: tier.Prefix, Soft: p.Soft, Name: cache.Prefix(p.Prefix)}}, nil
 }
 
-// urlPurges are of a URL in every form in which a route may have stored it.
+// urlPurges is the purges of a URL in every form in which a route may have stored it.
 func (v *inForce) urlPurges(p Purge) (all []tier.Purge, err error) {
 	u, err := url.Parse(p.URL)
 	if err != nil || u.Scheme == "" || u.Host == "" {

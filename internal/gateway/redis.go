@@ -17,13 +17,14 @@ import (
 // store is a Redis of a config. The policies that use it keep it open as well.
 type store struct {
 	*shared.Store
-	identity string // what it was made from
+	identity string // identifies the settings that it was made from
 }
 
-// stores are those of a config by name.
+// stores are the stores of a config by name.
 type stores map[string]store
 
-// buildStores makes the stores of cfg, and takes those over from old that did not change.
+// buildStores makes the stores of cfg, taking over those from old that have not changed. fresh are
+// the new ones.
 func (g *Gateway) buildStores(cfg *config.Config, old stores) (all, fresh stores, errs config.Errors) {
 	all, fresh = stores{}, stores{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Redis)) {
@@ -47,7 +48,7 @@ func (g *Gateway) buildStores(cfg *config.Config, old stores) (all, fresh stores
 	return all, fresh, errs
 }
 
-// storeIdentity tells Redis settings apart.
+// storeIdentity identifies Redis settings.
 func storeIdentity(c *config.Redis) string {
 	identity := fmt.Sprintf("%q %q %q %v %d %q",
 		c.Addresses, c.Username, c.Password, c.Timeout, c.MaxInFlight, c.Prefix)
@@ -57,7 +58,7 @@ func storeIdentity(c *config.Redis) string {
 	return identity
 }
 
-// storeOptions says in the store's terms what the config says in its own.
+// storeOptions converts the config to the options of package redis.
 func (g *Gateway) storeOptions(name string, c *config.Redis) (redis.Options, error) {
 	o := redis.Options{
 		Name: name, Addresses: c.Addresses, Username: c.Username, Password: c.Password,
@@ -67,7 +68,7 @@ func (g *Gateway) storeOptions(name string, c *config.Redis) (redis.Options, err
 	if c.TLS == nil {
 		return o, nil
 	}
-	// The client puts each server's own name where there is none.
+	// The client replaces this by each server's own name if none is configured.
 	tls, err := tlsio.ClientConfig(clientOptions(c.TLS), "server")
 	if err != nil {
 		return o, fmt.Errorf("tls: %w", err)
@@ -83,7 +84,7 @@ func (all stores) start() {
 	}
 }
 
-// release gives up those that are not among kept.
+// release releases the stores that are not in kept.
 func (all stores) release(kept stores) {
 	for name, s := range all {
 		if kept[name].Store != s.Store {
@@ -92,7 +93,7 @@ func (all stores) release(kept stores) {
 	}
 }
 
-// Indexes of the series that say how the stores are.
+// Indexes of the series about the stores.
 const (
 	seriesStoreCalls = iota
 	seriesStoreInFlight

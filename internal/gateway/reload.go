@@ -22,9 +22,9 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// Reload reads the configuration again and puts it in force, or says what is wrong and leaves the
-// old one. No exchange fails and no connection drops because of it. It also reopens the access
-// log's file. With ErrIncomplete the new configuration is in force nevertheless.
+// Reload reads the configuration again and activates it, or returns what is wrong with it and keeps
+// the old one. No exchange fails and no connection drops because of it. It also reopens the access
+// log's file. If it returns ErrIncomplete, the new configuration is active nevertheless.
 func (g *Gateway) Reload() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -54,7 +54,7 @@ func (g *Gateway) Reload() error {
 	return nil
 }
 
-// warnOfWhatStays says what a reload cannot change.
+// warnOfWhatStays warns of changes that a reload cannot make.
 func (g *Gateway) warnOfWhatStays(cfg *config.Config) {
 	if cfg.Loops != g.config.Loops {
 		g.log.Warn("the number of loops changes with the next start or upgrade, not with a reload",
@@ -68,7 +68,8 @@ func (g *Gateway) warnOfWhatStays(cfg *config.Config) {
 	}
 }
 
-// change is a new configuration on its way into force: all of it is made before any of it is.
+// change is a new configuration that is being activated: all its parts are made before any is
+// activated.
 type change struct {
 	config    *config.Config
 	upstreams upstreams
@@ -83,14 +84,13 @@ type change struct {
 	compiled  map[string]*proxy.Listener
 	tls       map[string]*listenerTLS
 	bound     []*listener
-	udp       map[string]*udpSocket // of listeners that there were, by address
+	udp       map[string]*udpSocket // of existing listeners, by address
 	accessLog *accesslog.Log
 	sameLog   bool
 }
 
-// apply puts a configuration in force. Everything that can fail is done first and undone when
-// something else fails; then the loops are told, one after the other, each between two of its
-// turns.
+// apply activates a configuration. It first does everything that can fail, and undoes it if any of
+// it fails. Then it tells the loops, one after the other, each between two of its turns.
 func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 	c, err := g.prepare(cfg)
 	if err != nil {
@@ -104,7 +104,7 @@ func (g *Gateway) apply(cfg *config.Config, reload bool) error {
 	return g.enforce(c, reload)
 }
 
-// enforce tells the loops of a change, and retires what it has not.
+// enforce passes a change to the loops, and retires what the change no longer has.
 func (g *Gateway) enforce(c *change, reload bool) error {
 	c.startUpstreams()
 	c.newStores.start()
@@ -135,7 +135,8 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	g.surveyed = c.lines
 	g.version, g.loadedAt = configVersion(c.config), time.Now()
 	g.registry.ConfigLoaded(g.version, g.loadedAt, reload && incomplete == nil)
-	// Before the old ones end: a listener that goes must not make the gateway look as if it were not ready.
+	// Before the old listeners end: a listener that is removed must not make the gateway appear
+	// unready.
 	g.inForce.Store(g.look())
 	g.retire(old, c)
 	g.lookout.estimator.Configure(described(g.view()))
@@ -145,8 +146,8 @@ func (g *Gateway) enforce(c *change, reload bool) error {
 	return nil
 }
 
-// nameSeries gives the routes and upstreams of a snapshot their series. A name keeps its own for ever,
-// so that those of a configuration that was refused must get none.
+// nameSeries assigns series to the routes and upstreams of a snapshot. A name keeps its series for
+// ever, so the names of a refused configuration must not get any.
 func (g *Gateway) nameSeries(s *proxy.Snapshot) {
 	for i := range s.Routes {
 		s.Routes[i].Stat = g.registry.Route(s.Routes[i].Name)
@@ -183,7 +184,7 @@ func (g *Gateway) prepare(cfg *config.Config) (c *change, err error) {
 }
 
 // compile makes what can be made of a configuration without listening or connecting anywhere, and
-// says everything that is wrong with it.
+// returns all its errors.
 func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 	c = &change{config: cfg, listeners: map[string]*listener{},
 		compiled: map[string]*proxy.Listener{}, tls: map[string]*listenerTLS{},
@@ -217,7 +218,7 @@ func (g *Gateway) compile(cfg *config.Config) (c *change, errs config.Errors) {
 	return c, cfg.Redact(errs.Bounded())
 }
 
-// loggedBy is the access log's config in force; nil for none, also before the first.
+// loggedBy is the active config of the access log; nil for none, and before the first config.
 func (g *Gateway) loggedBy() *config.AccessLog {
 	if g.accessLog == nil {
 		return nil
@@ -225,7 +226,7 @@ func (g *Gateway) loggedBy() *config.AccessLog {
 	return g.config.AccessLog
 }
 
-// startUpstreams starts the upstreams that are new, all at once: each may wait a while for its name
+// startUpstreams starts the new upstreams concurrently, because each may have to wait for its name
 // server.
 func (c *change) startUpstreams() {
 	var all sync.WaitGroup
@@ -235,7 +236,7 @@ func (c *change) startUpstreams() {
 	all.Wait()
 }
 
-// undo gives back what prepare made.
+// undo closes what prepare made.
 func (g *Gateway) undo(c *change) {
 	for _, u := range c.fresh {
 		u.Close()
@@ -256,13 +257,13 @@ func (g *Gateway) undo(c *change) {
 	}
 }
 
-// putListeners has the loops take the listeners. One that fails keeps none of the others from it.
+// putListeners gives the listeners to the loops. If one fails, it still continues with the others.
 func (g *Gateway) putListeners(c *change) error {
 	var failed []error
 	for _, lc := range c.config.Listeners {
 		l := c.listeners[lc.Address]
 		first := g.listeners[lc.Address] == nil
-		// What TLS reads from files may have changed under the same config.
+		// Certificates and other files of TLS may have changed although the config has not.
 		if !first && lc.TLS == nil && l.config.Same(lc) {
 			continue
 		}
@@ -274,7 +275,7 @@ func (g *Gateway) putListeners(c *change) error {
 	return errors.Join(failed...)
 }
 
-// replaced is what the configuration before had.
+// replaced is what the previous configuration had.
 type replaced struct {
 	upstreams upstreams
 	listeners map[string]*listener
@@ -282,7 +283,7 @@ type replaced struct {
 	cached    *cache.Memory
 }
 
-// retire ends what the old configuration had and the new one has not.
+// retire ends what the old configuration had and the new one does not have.
 func (g *Gateway) retire(old replaced, c *change) {
 	for _, address := range slices.Sorted(maps.Keys(old.listeners)) {
 		if c.listeners[address] == nil {
@@ -304,7 +305,7 @@ func (g *Gateway) retire(old replaced, c *change) {
 	}
 }
 
-// retireUpstream ends an upstream when no loop's exchanges need it any more.
+// retireUpstream closes an upstream when no exchange of any loop needs it any more.
 func (g *Gateway) retireUpstream(u *upstream.Upstream) {
 	left := new(atomic.Int32)
 	left.Store(int32(len(g.workers)))
@@ -319,8 +320,8 @@ func (g *Gateway) retireUpstream(u *upstream.Upstream) {
 	}
 }
 
-// simulatedRing is the smallest there is: a simulation opens a log for each of many reloads, and
-// writes few lines to it.
+// simulatedRing is the smallest possible ring: a simulation opens a log for each of many reloads,
+// and writes few lines to it.
 const simulatedRing = 1 << 18
 
 func (g *Gateway) openAccessLog(c *config.AccessLog) (*accesslog.Log, error) {
@@ -345,8 +346,8 @@ func ring(log *accesslog.Log, loop int) *accesslog.Ring {
 	return log.Ring(loop)
 }
 
-// configVersion is a short hash of what the configuration says, defaults included, secrets apart:
-// it is shown, and a hash of a secret would let the secret be guessed.
+// configVersion is a short hash of the configuration, including defaults and without secrets. It is
+// displayed, and a hash that included a secret could be used to guess the secret.
 func configVersion(cfg *config.Config) string {
 	sum := sha256.Sum256(cfg.YAML())
 	return hex.EncodeToString(sum[:6])

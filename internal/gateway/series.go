@@ -8,12 +8,11 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// shownTargets bounds the targets that a scrape shows one by one; the rest is only counted. A name
-// can have thousands of addresses, and each would be a series for ever in the database that
-// collects them.
+// shownTargets is how many targets a scrape shows individually; the rest are only counted. A name
+// can have thousands of addresses, and each would remain a series in the metrics database for ever.
 const shownTargets = 1000
 
-// Indexes of the series that say how the upstreams are.
+// Indexes of the series about the upstreams.
 const (
 	seriesTargets = iota
 	seriesTargetUp
@@ -108,7 +107,7 @@ var upstreamSeries = []telemetry.Series{
 		Labels: []string{"upstream"}},
 }
 
-// Indexes of the series that say how the listeners are.
+// Indexes of the series about the listeners.
 const (
 	seriesListener = iota
 	seriesAccepting
@@ -163,7 +162,7 @@ var listenerSeries = []telemetry.Series{
 	},
 }
 
-// addSeries adds the metrics of what is known outside the loops' counters.
+// addSeries adds the metrics that do not come from the loops' counters.
 func (g *Gateway) addSeries() error {
 	if err := g.registry.AddGroup(telemetry.Group{Series: upstreamSeries,
 		Read: g.readUpstreams}); err != nil {

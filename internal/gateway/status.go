@@ -19,11 +19,11 @@ import (
 )
 
 // What the gateway reports about itself to its operator. None of it takes the lock that reloads and
-// drains hold, and whatever must be asked of a loop is asked in pieces of some tens of
-// microseconds, so that no request's latency shows that somebody looked.
+// drains hold. Queries of a loop are split into pieces of some tens of microseconds, so that they
+// do not noticeably delay requests.
 
-// inForce is what the gateway runs with since the last reload. It is immutable; what it points to
-// guards itself.
+// inForce is what the gateway has been running with since the last reload. It is immutable. What it
+// points to has its own synchronisation.
 type inForce struct {
 	config    *config.Config
 	version   string
@@ -36,7 +36,7 @@ type inForce struct {
 	listeners []listenerView // in the config's order
 }
 
-// listenerView is what is asked of a listener.
+// listenerView is what queries need of a listener.
 type listenerView struct {
 	address, bound string
 	limiter        *tlsio.HandshakeLimiter // nil without TLS
@@ -45,7 +45,7 @@ type listenerView struct {
 	quic           *http3Endpoint // nil without HTTP/3
 }
 
-// look makes the view of what is in force. g.mu is held.
+// look makes the inForce of the present configuration. The caller holds g.mu.
 func (g *Gateway) look() *inForce {
 	v := &inForce{
 		config: g.config, version: g.version, loadedAt: g.loadedAt, upstreams: g.upstreams,
@@ -64,7 +64,7 @@ func (g *Gateway) look() *inForce {
 	return v
 }
 
-// view is what is in force now, and empty before the first configuration is.
+// view returns the present inForce, which is empty before the first configuration.
 func (g *Gateway) view() *inForce {
 	if v := g.inForce.Load(); v != nil {
 		return v
@@ -72,11 +72,11 @@ func (g *Gateway) view() *inForce {
 	return &inForce{config: &config.Config{}}
 }
 
-// State is where the gateway is in its life.
+// State is the present phase of the gateway's life.
 func (g *Gateway) State() State { return g.state.Load().(State) }
 
-// Ready is nil while the gateway serves and each of its listeners accepts, and otherwise says what
-// it lacks.
+// Ready returns nil while the gateway serves and each of its listeners accepts, and otherwise an
+// error that says what is missing.
 func (g *Gateway) Ready() error {
 	if s := g.State(); s != Serving {
 		return fmt.Errorf("the gateway is %s", s)
@@ -87,7 +87,7 @@ func (g *Gateway) Ready() error {
 		switch {
 		case i < 0:
 			return nil
-		case g.view() == v: // else a reload has just taken the listener away
+		case g.view() == v: // otherwise a reload has just removed the listener
 			return fmt.Errorf("the listener %s does not accept", v.listeners[i].address)
 		}
 	}
@@ -96,7 +96,7 @@ func (g *Gateway) Ready() error {
 // Metrics serves the metrics to Prometheus.
 func (g *Gateway) Metrics() http.Handler { return g.registry.Handler(g.ask) }
 
-// ConfigStatus is the configuration in force.
+// ConfigStatus describes the active configuration.
 type ConfigStatus struct {
 	Version    string    `json:"version"` // a short hash of its content
 	File       string    `json:"file"`
@@ -105,7 +105,7 @@ type ConfigStatus struct {
 	YAML       string    `json:"yaml"` // with every default, and without secrets
 }
 
-// Config is the configuration in force.
+// Config returns the active configuration.
 func (g *Gateway) Config() ConfigStatus {
 	v := g.view()
 	return ConfigStatus{Version: v.version, File: g.options.ConfigPath, LoadedAt: v.loadedAt,
@@ -113,8 +113,8 @@ func (g *Gateway) Config() ConfigStatus {
 		YAML:       string(v.config.YAML())}
 }
 
-// Spread is how a duration is spread over exchanges, all since the start. The unit is in its key's
-// name.
+// Spread is the distribution of a duration over all exchanges since the start. The name of its key
+// gives the unit.
 type Spread struct {
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
@@ -126,10 +126,10 @@ func spreadOf(h *hist.Histogram, unit time.Duration) Spread {
 	return Spread{P50: in(h.Quantile(0.5)), P99: in(h.Quantile(0.99)), Max: in(h.Max())}
 }
 
-// round keeps three decimals: more would say less.
+// round rounds to three decimals; more would not be meaningful.
 func round(v float64) float64 { return float64(int64(v*1000+0.5)) / 1000 }
 
-// RouteStatus is a route and the outcome of the exchanges on it since the start, over reloads.
+// RouteStatus is a route and the outcome of its exchanges since the start, across reloads.
 type RouteStatus struct {
 	Name     string   `json:"name"`
 	Match    string   `json:"match"`
@@ -137,27 +137,29 @@ type RouteStatus struct {
 	Action   string   `json:"action"` // "proxy", "split", "respond" or "redirect"
 	To       []string `json:"to,omitempty"`
 	Requests uint64   `json:"requests"`
-	// Requests by class of status: "2xx" and so on, "none" where none was sent.
+	// Codes counts requests by class of status: "2xx" and so on, "none" if none was sent.
 	Codes map[string]uint64 `json:"codes"`
-	// Of them those that the gateway refused or cut, or gave a fallback's answer, by reason.
+	// Refused counts, by reason, those that the gateway refused or cut, or answered with a
+	// fallback.
 	Refused map[string]uint64 `json:"refused,omitempty"`
 	Total   Spread            `json:"duration_ms"`
 	Gateway Spread            `json:"gateway_added_us"`
-	// Cells are the whole histogram behind Total, from which a reader who looks twice can tell the
-	// percentiles of the time between.
+	// Cells is the complete histogram behind Total. From two readings, the percentiles of the time
+	// between them can be computed.
 	Cells []hist.Cell `json:"duration_histogram,omitempty"`
 	SLO   *SLOStatus  `json:"slo,omitempty"`
-	// What those say of themselves that have something to say.
+	// Policies is the status of the route's policies that have one, by kind.
 	Policies map[string]any `json:"policies,omitempty"`
 }
 
-// Routes are the routes in force, in the config's order, and at the end what matched none of them.
+// Routes returns the active routes in the config's order, followed by an entry for requests that
+// matched none.
 func (g *Gateway) Routes() []RouteStatus {
 	view, snapshot := g.view(), g.feed()
 	cfg := view.config
 	count := func(s *RouteStatus, series int) {
 		if series >= len(snapshot.Routes) {
-			return // of a config that came after the snapshot
+			return // a route of a config that is newer than the snapshot
 		}
 		r := snapshot.Routes[series]
 		s.Codes, s.Requests = r.Codes.ByClass(), r.Total.Count()
@@ -191,7 +193,7 @@ func (g *Gateway) Routes() []RouteStatus {
 	return append(list, unmatched)
 }
 
-// refusals are the counts of a route's exchanges that were somebody's fault; nil without any.
+// refusals counts a route's exchanges whose reason has a Fault, by reason; nil if there are none.
 func refusals(r *telemetry.RouteSnapshot) (by map[string]uint64) {
 	for reason := exchange.NoReason + 1; int(reason) < exchange.Reasons(); reason++ {
 		n := r.Reasons[reason]

@@ -15,14 +15,14 @@ import (
 // ListenerStatus is an address that accepts clients.
 type ListenerStatus struct {
 	Address    string           `json:"address"`
-	Bound      string           `json:"bound"` // the same with the port that was drawn for port 0
+	Bound      string           `json:"bound"` // the address with the port chosen for port 0
 	TLS        bool             `json:"tls"`
 	Accepting  bool             `json:"accepting"`
 	Open       int64            `json:"open"`
 	Handshakes *HandshakeStatus `json:"handshakes,omitempty"`
 }
 
-// HandshakeStatus are the TLS handshakes of a listener at this moment.
+// HandshakeStatus is the number of a listener's TLS handshakes at this moment.
 type HandshakeStatus struct {
 	InFlight int `json:"in_flight"`
 	Waiting  int `json:"waiting"`
@@ -38,14 +38,14 @@ type LoopConnections struct {
 // ConnectionsStatus are the connections of clients.
 type ConnectionsStatus struct {
 	Open int64 `json:"open"`
-	// The most that the descriptor limit leaves for clients.
+	// Allowed is the most that the descriptor limit leaves for clients.
 	Allowed   int64             `json:"allowed"`
 	Accepted  uint64            `json:"accepted"`
 	Refused   map[string]uint64 `json:"refused"` // by reason
 	InFlight  int64             `json:"requests_in_flight"`
 	Listeners []ListenerStatus  `json:"listeners"`
 	Loops     []LoopConnections `json:"loops"`
-	// Oldest are those that have been there the longest, the oldest first.
+	// Oldest are the connections that have been open the longest, oldest first.
 	Oldest []ClientStatus `json:"oldest"`
 }
 
@@ -64,7 +64,7 @@ type ClientStatus struct {
 	Exchange   *ExchangeNow   `json:"exchange,omitempty"`
 }
 
-// ExchangeNow is the exchange that a connection is at.
+// ExchangeNow is the present exchange of a connection.
 type ExchangeNow struct {
 	Method     string  `json:"method"`
 	Host       string  `json:"host"`
@@ -76,7 +76,7 @@ type ExchangeNow struct {
 	BytesOut   int64   `json:"bytes_out"`
 }
 
-// listedClients is how many connections are described: of one loop, and of all.
+// listedClients is how many connections are described at most, for one loop and in total.
 const listedClients = 100
 
 // Connections describes the client connections.
@@ -134,10 +134,10 @@ func clientStatus(loop int, c proxy.ClientStatus, now int64) ClientStatus {
 
 func secondsSince(then, now int64) float64 { return round(max(0, float64(now-then)/1e9)) }
 
-// LoopStatus is an event loop over the time that was looked at.
+// LoopStatus describes an event loop over the time of observation.
 type LoopStatus struct {
 	Loop        int              `json:"loop"`
-	Busy        float64          `json:"busy"` // share of the time in which it was not waiting, 0 to 1
+	Busy        float64          `json:"busy"` // share of the time when it was not waiting, 0 to 1
 	CPU         float64          `json:"cpu"`  // share of a CPU that its thread used, 0 to 1
 	Requests    float64          `json:"requests_per_second"`
 	CPUPer      float64          `json:"cpu_us_per_request"` // 0 when there was no request
@@ -148,21 +148,21 @@ type LoopStatus struct {
 	Buffers     map[string]int64 `json:"buffers_out"` // by size in bytes
 }
 
-// HTTP2Status are the clients' connections of HTTP/2 on a loop.
+// HTTP2Status describes the clients' HTTP/2 connections on a loop.
 type HTTP2Status struct {
 	Connections int64 `json:"connections"`
 	Streams     int64 `json:"streams"`
-	Heaviest    int64 `json:"heaviest_streams"` // of the connection that has the most
+	Heaviest    int64 `json:"heaviest_streams"` // streams of the connection with the most
 }
 
-// LoopsStatus are the event loops, looked at for some time.
+// LoopsStatus describes the event loops over a time of observation.
 type LoopsStatus struct {
 	OverSeconds float64      `json:"over_seconds"`
 	Loops       []LoopStatus `json:"loops"`
 }
 
-// Loops looks at the event loops, waits for the given time, looks again, and says what they did
-// meanwhile. It gives up when ctx ends.
+// Loops observes the event loops for the given time and describes what they did meanwhile. It gives
+// up when ctx ends.
 func (g *Gateway) Loops(ctx context.Context, over time.Duration) (LoopsStatus, error) {
 	before, began := g.registry.Collect(g.ask), reactor.Clock()
 	timer := time.NewTimer(over)

@@ -13,19 +13,19 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// UpstreamStatus is a named service and the outcome of the exchanges that used it, all since the
+// UpstreamStatus describes an upstream and the outcome of all exchanges that have used it since the
 // start.
 type UpstreamStatus struct {
 	Name   string          `json:"name"`
 	Policy upstream.Policy `json:"policy"`
 	States map[string]int  `json:"targets_by_state"`
-	// Too few targets are usable, so those that are down are used too.
+	// Panicking: too few targets are usable, so those that are down are used too.
 	Panicking   bool `json:"panicking"`
 	Outstanding int  `json:"outstanding"`
 	Waiting     int  `json:"waiting_for_a_connection"`
-	// Requests that had to wait for a connection, ever.
+	// Waits counts requests that had to wait for a connection, since the start.
 	Waits uint64 `json:"waits"`
-	// Requests that got no connection within the bounds, ever.
+	// Refused counts requests that got no connection within the bounds, since the start.
 	Refused        uint64            `json:"refused"`
 	Requests       uint64            `json:"requests"`
 	Codes          map[string]uint64 `json:"codes"`
@@ -38,17 +38,17 @@ type UpstreamStatus struct {
 	Retries        uint64            `json:"retries"`
 	RetriesRefused uint64            `json:"retries_refused"`
 	Ejections      uint64            `json:"ejections"`
-	// Cells are the whole histogram behind Duration.
+	// Cells is the complete histogram behind Duration.
 	Cells []hist.Cell `json:"duration_histogram,omitempty"`
-	// Concurrency is the sum over its targets; absent where none is limited.
+	// Concurrency is the sum over its targets; absent if none is limited.
 	Concurrency *ConcurrencyStatus `json:"concurrency,omitempty"`
-	// MaxConcurrency is the bound on requests at all targets together; absent where there is none.
+	// MaxConcurrency is the limit on requests at all targets together; absent if there is none.
 	MaxConcurrency *ConcurrencyStatus `json:"max_concurrency,omitempty"`
-	// Breakers are how many of its targets' circuit breakers are in each state.
+	// Breakers is how many of its targets' circuit breakers are in each state.
 	Breakers map[string]int `json:"breakers_by_state,omitempty"`
 
-	Names   []upstream.NameStatus `json:"names,omitempty"`   // what DNS said
-	Targets []TargetStatus        `json:"targets,omitempty"` // only where one upstream was asked for
+	Names   []upstream.NameStatus `json:"names,omitempty"`   // results of DNS
+	Targets []TargetStatus        `json:"targets,omitempty"` // only if one upstream was requested
 }
 
 // TargetStatus is one address of an upstream.
@@ -59,12 +59,12 @@ type TargetStatus struct {
 	// "up", "down", "deep check down", "ejected", "drained", "weight 0".
 	State      string  `json:"state"`
 	Why        string  `json:"why,omitempty"`
-	Since      float64 `json:"for_seconds"` // that it has been so
+	Since      float64 `json:"for_seconds"` // seconds in this state
 	EjectedFor float64 `json:"ejected_for_seconds,omitempty"`
-	// Nothing keeps it from being picked; in panic others are used too.
+	// Usable: nothing keeps the target from being picked. In panic, unusable targets are used too.
 	Usable      bool `json:"usable"`
 	Outstanding int  `json:"outstanding"`
-	// The balancer's estimate, the mean over loops that have one.
+	// Latency is the balancer's estimate: the mean over the loops that have one.
 	Latency     float64 `json:"latency_ms"`
 	Connections int     `json:"connections_open"`
 	Idle        int     `json:"connections_idle"`
@@ -80,7 +80,7 @@ type TargetStatus struct {
 	Deep  *CheckStatus `json:"deep_check,omitempty"`
 }
 
-// ConcurrencyStatus is the limit on how many requests are at a target, or an upstream, at once.
+// ConcurrencyStatus describes the limit on concurrent requests at a target or an upstream.
 type ConcurrencyStatus struct {
 	Limit int `json:"limit"`
 	Used  int `json:"used"`
@@ -99,7 +99,7 @@ type BreakerStatus struct {
 	Threshold    float64 `json:"threshold"`
 }
 
-// CheckStatus is the last result of a kind of health check.
+// CheckStatus is the last result of one kind of health check.
 type CheckStatus struct {
 	Down       bool    `json:"down"`
 	Last       string  `json:"last"` // "ok" or the error
@@ -108,10 +108,10 @@ type CheckStatus struct {
 	Successes  int     `json:"successes_in_a_row"`
 }
 
-// ErrUnknown says that there is no upstream, or no target, of that name.
+// ErrUnknown says that there is no upstream, target, limit or guard of that name.
 var ErrUnknown = errors.New("unknown")
 
-// membersPerCall is how many targets a loop describes, or adds up, at a time.
+// membersPerCall and summedPerCall are how many targets a loop describes, or adds up, in one call.
 const (
 	membersPerCall = 64
 	summedPerCall  = 256
@@ -133,7 +133,7 @@ func (g *Gateway) Upstreams() []UpstreamStatus {
 	return list
 }
 
-// Upstream describes one upstream and its targets. The error is ErrUnknown.
+// Upstream describes one upstream and its targets. It fails only with ErrUnknown.
 func (g *Gateway) Upstream(name string) (UpstreamStatus, error) {
 	u := g.view().upstreams[name]
 	if u == nil {
@@ -144,19 +144,20 @@ func (g *Gateway) Upstream(name string) (UpstreamStatus, error) {
 	return s, nil
 }
 
-// DrainTarget takes the targets of an upstream with an address out of use until RestoreTarget, over
-// reloads too. What is under way there finishes. The error is ErrUnknown.
+// DrainTarget takes an upstream's targets with this address out of use until RestoreTarget, across
+// reloads too. Exchanges under way there finish. It fails only with ErrUnknown.
 func (g *Gateway) DrainTarget(name, address string) (TargetStatus, error) {
 	return g.operate(name, address, (*upstream.Upstream).Drain)
 }
 
-// RestoreTarget puts it back into use; its health decides again. The error is ErrUnknown.
+// RestoreTarget puts a drained target back into use, subject to its health. It fails only with
+// ErrUnknown.
 func (g *Gateway) RestoreTarget(name, address string) (TargetStatus, error) {
 	return g.operate(name, address, (*upstream.Upstream).Restore)
 }
 
-// ForceBreaker has a target's circuit breaker do as an operator says: "open", "closed" or
-// "automatic". An error that is ErrUnknown means that there is no such upstream or target.
+// ForceBreaker sets a target's circuit breaker to "open", "closed" or "automatic". It returns
+// ErrUnknown if there is no such upstream or target.
 func (g *Gateway) ForceBreaker(name, address, state string) (TargetStatus, error) {
 	u := g.view().upstreams[name]
 	if u == nil {
@@ -196,7 +197,7 @@ func (g *Gateway) operate(
 	return TargetStatus{}, fmt.Errorf("%w target: %s has just left the answers of DNS", ErrUnknown, address)
 }
 
-// loads adds up what the loops know of each upstream. A loop that does not answer is left out.
+// loads adds up the loops' figures for each upstream. A loop that does not respond is left out.
 func (g *Gateway) loads(all []*upstream.Upstream) []upstream.Load {
 	sums := make([]upstream.Load, len(all))
 	for loop := range g.loops {
@@ -260,7 +261,7 @@ func (g *Gateway) upstreamStatus(u *upstream.Upstream, load upstream.Load,
 	return s, shared
 }
 
-// targets describes an upstream's targets: what is shared, and the sums of what the loops know.
+// targets describes an upstream's targets: their shared state, and the sums of the loops' figures.
 func (g *Gateway) targets(u *upstream.Upstream, shared upstream.Status) []TargetStatus {
 	list := make([]TargetStatus, len(shared.Targets))
 	index := make(map[string]int, len(list))
@@ -309,7 +310,7 @@ func (g *Gateway) targets(u *upstream.Upstream, shared upstream.Status) []Target
 	return list
 }
 
-// add adds what one loop knows; Latency is a sum until all are in.
+// add adds the figures of one loop. Latency is a sum until all loops have been added.
 func (t *TargetStatus) add(m upstream.MemberReport, samples *int) {
 	t.Outstanding += m.Outstanding
 	t.Idle += m.Idle

@@ -20,15 +20,15 @@ import (
 )
 
 // An upgrade starts the program's file again, with the same arguments, and hands it the listening
-// sockets: the new process accepts on the very sockets this one has, so no connection in an accept
-// queue is lost. When it says that it is ready this one drains. If it ends before, or says nothing
-// for upgradeLimit, this one goes on as if nothing had happened.
+// sockets. The new process accepts on the same sockets as this one, so no connection in an accept
+// queue is lost. When the new process reports that it is ready, this one drains. If the new one
+// ends before that, or does not report for upgradeLimit, this one goes on as before.
 //
-// The ready message is a byte 1 and, from a process that knows of it, tookWord and the addresses
-// whose sockets it took, a line each; then the pipe is closed. Where that is longer than readyLimit
-// it is the byte alone. The sockets of other addresses are this process's alone: it accepts what
-// waits in their queues before it closes them. Where the message does not say, it does so with all;
-// those that are shared lose nothing by it.
+// The ready message is a byte 1, followed by tookWord and the addresses whose sockets the new
+// process took, one per line; then the pipe is closed. Older versions send only the byte, and so
+// does a process whose message would be longer than readyLimit. Only this process has the sockets
+// of other addresses, so it accepts what waits in their queues before it closes them. If the
+// message does not list addresses, it does so for all; shared sockets lose nothing by that.
 
 const (
 	upgradeSignal = syscall.SIGUSR2
@@ -43,14 +43,15 @@ const (
 
 // successor is a process that has taken over.
 type successor struct {
-	took map[string]bool // the addresses whose sockets it has; empty when it did not say
+	took map[string]bool // the addresses whose sockets it has; empty if it did not list them
 }
 
-// has says whether the successor is known to serve the accept queues of an address. A nil one has
-// none.
+// has reports whether the successor is known to serve the accept queues of an address. A nil
+// successor serves none.
 func (s *successor) has(address string) bool { return s != nil && s.took[address] }
 
-// readSuccessor reads the ready message. The error says that the other side ended without one.
+// readSuccessor reads the ready message. It returns an error if the other process ended without
+// one.
 func readSuccessor(r io.Reader) (*successor, error) {
 	message, err := io.ReadAll(io.LimitReader(r, readyLimit))
 	if err != nil {
@@ -80,8 +81,9 @@ func (g *Gateway) Upgrade() {
 	}
 }
 
-// upgrade starts the new process and waits until it is ready. Then this one is draining before
-// anybody else has the lock: a reload that waits for it would change a gateway that is replaced.
+// upgrade starts the new process and waits until it is ready. It then sets the state to draining
+// before it releases the lock: a reload that waits for the lock would otherwise change a gateway
+// that has been replaced.
 func (g *Gateway) upgrade(ctx context.Context) (*successor, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,8 +98,8 @@ func (g *Gateway) upgrade(ctx context.Context) (*successor, error) {
 	return next, err
 }
 
-// lost is what a new process learns or counts from nothing, because it lives in the memory of the old
-// one; docs/operations.md says what that means.
+// lost is the state that a new process begins without, because it is in the old process's memory.
+// docs/operations.md explains the consequences.
 const lost = "counters, rate limits that are not shared, concurrency limits that were found, " +
 	"breaker states, " +
 	"the load line's estimate, SLO windows, the cache in memory, targets' health, changes over the admin API"
@@ -145,11 +147,11 @@ func (g *Gateway) startSuccessor(ctx context.Context) (*successor, error) {
 	select {
 	case err := <-ready:
 		if err == nil {
-			// systemd may believe only the process it knows.
+			// systemd may accept this only from the process that it knows.
 			notify(fmt.Sprintf("MAINPID=%d", cmd.Process.Pid))
 			return next, nil
 		}
-		cmd.Process.Kill() // if it should live on without having said that it is ready
+		cmd.Process.Kill() // in case it is still alive but has not reported that it is ready
 		return nil, fmt.Errorf("the new process ended before it was ready (%v); its own messages "+
 			"say why", cmp.Or(<-ended, errEndedWell))
 	case <-timer.C:
@@ -163,9 +165,9 @@ func (g *Gateway) startSuccessor(ctx context.Context) (*successor, error) {
 
 var errEndedWell = errors.New("exit status 0")
 
-// programPath is where the file lies that this process was started from, as it was named: a link
-// that is moved to a new version leads there. It is asked at the start, because the working
-// directory may change.
+// programPath is the path from which this process was started, with symbolic links unresolved, so
+// that a link that is moved to a new version leads to that version. It must be called at the start,
+// because the working directory may change.
 func programPath() (string, error) {
 	path, err := exec.LookPath(os.Args[0])
 	if err != nil {
@@ -177,8 +179,8 @@ func programPath() (string, error) {
 // firstExtra is the number that the first of a command's ExtraFiles has in the new process.
 const firstExtra = 3
 
-// handover are the listening sockets as files for a new process, and the text that says which is
-// which.
+// handover returns the listening sockets as files for a new process, and the text that describes
+// them.
 func (g *Gateway) handover() (files []*os.File, sockets string, err error) {
 	var parts []string
 	for address, l := range g.listeners {
@@ -222,17 +224,17 @@ func withoutHandover(env []string) (kept []string) {
 	return kept
 }
 
-// inherited are the sockets that the process before this one handed over, by address.
+// inherited are the sockets that the previous process handed over, by address.
 type inherited struct {
 	fds  map[string][]int
 	took []string // the addresses whose sockets were taken
 	pipe *os.File
-	any  bool // it handed over some
+	any  bool // the previous process handed over some
 	host *Host
 }
 
-// inherit reads what the process before handed over. It takes the variables out of the environment,
-// so that no child sees them.
+// inherit reads what the previous process handed over. It removes the variables from the
+// environment, so that no child process sees them.
 func inherit(h *Host) *inherited {
 	in := &inherited{fds: map[string][]int{}, host: h}
 	if h != nil {
@@ -261,7 +263,7 @@ func inherit(h *Host) *inherited {
 	return in
 }
 
-// take gives the sockets of an address to their listener.
+// take returns the sockets of an address, for their listener, and marks them as taken.
 func (in *inherited) take(address string) []int {
 	fds := in.fds[address]
 	if len(fds) > 0 {
@@ -289,8 +291,8 @@ func (in *inherited) admin(address string) (net.Listener, error) {
 	return ln, err
 }
 
-// adminNetwork keeps 0.0.0.0 to IPv4, as it is for listeners: "tcp" would listen on IPv6 too, where
-// a firewall may not look.
+// adminNetwork restricts 0.0.0.0 to IPv4, as for listeners: "tcp" would also listen on IPv6, which
+// a firewall may not filter.
 func adminNetwork(address string) string {
 	if a, err := netip.ParseAddrPort(address); err == nil && a.Addr().Is4() {
 		return "tcp4"
@@ -298,8 +300,8 @@ func adminNetwork(address string) string {
 	return "tcp"
 }
 
-// closeRest closes the sockets of addresses that the configuration no longer has. The process
-// before still has them, and serves what waits in their queues.
+// closeRest closes the sockets of addresses that the configuration no longer has. The previous
+// process still has them, and serves their queues.
 func (in *inherited) closeRest() {
 	for _, fds := range in.fds {
 		for _, fd := range fds {
@@ -309,8 +311,7 @@ func (in *inherited) closeRest() {
 	in.fds = nil
 }
 
-// ready tells the process before this one that it may drain, and which sockets it has no need to
-// empty.
+// ready tells the previous process that it may drain, and which sockets' queues it need not empty.
 func (in *inherited) ready() {
 	if in.host != nil {
 		in.host.Ready(in.took)

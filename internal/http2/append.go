@@ -2,8 +2,8 @@ package http2
 
 import "encoding/binary"
 
-// PutFrameHeader writes a frame's header into dst, which has room for HeaderSize bytes. length is
-// below 2^24, stream below 2^31.
+// PutFrameHeader writes a frame's header to dst[:HeaderSize]. length must be below 2^24, stream
+// below 2^31.
 func PutFrameHeader(dst []byte, length int, t Type, flags Flags, stream uint32) {
 	_ = dst[HeaderSize-1]
 	dst[0], dst[1], dst[2] = byte(length>>16), byte(length>>8), byte(length)
@@ -17,7 +17,7 @@ func appendFrameHeader(dst []byte, length int, t Type, flags Flags, stream uint3
 	return append(dst, h[:]...)
 }
 
-// AppendDataHeader appends the header of a Data frame of n bytes, which follow.
+// AppendDataHeader appends the header of a Data frame of n bytes. The caller appends the bytes.
 func AppendDataHeader(dst []byte, stream uint32, n int, endStream bool) []byte {
 	return appendFrameHeader(dst, n, Data, endFlag(endStream), stream)
 }
@@ -29,8 +29,8 @@ func endFlag(endStream bool) Flags {
 	return 0
 }
 
-// AppendHeaders appends an encoded field block as Headers, and Continuation where it is longer than
-// maxFrame, the peer's SETTINGS_MAX_FRAME_SIZE.
+// AppendHeaders appends an encoded field block as Headers, followed by Continuation frames if it is
+// longer than maxFrame, the peer's SETTINGS_MAX_FRAME_SIZE.
 func AppendHeaders(
 	dst []byte, stream uint32, block []byte, endStream bool, maxFrame uint32,
 ) []byte {
@@ -40,9 +40,10 @@ func AppendHeaders(
 	return FinishHeaders(dst, at, stream, endStream, maxFrame)
 }
 
-// FinishHeaders makes Headers of a field block that was encoded in place: HeaderSize bytes of room
-// at dst[at:], and the block from there to the end of dst. A block longer than maxFrame, the peer's
-// SETTINGS_MAX_FRAME_SIZE, is moved apart for Continuation frames, for which dst may grow.
+// FinishHeaders turns a field block that was encoded in place into Headers: dst[at:] begins with
+// HeaderSize bytes of room, and the block follows up to the end of dst. If the block is longer than
+// maxFrame, the peer's SETTINGS_MAX_FRAME_SIZE, it is split into Headers and Continuation frames,
+// for which dst may grow.
 func FinishHeaders(dst []byte, at int, stream uint32, endStream bool, maxFrame uint32) []byte {
 	flags := endFlag(endStream)
 	whole := len(dst) - at - HeaderSize
@@ -56,7 +57,7 @@ func FinishHeaders(dst []byte, at int, stream uint32, endStream bool, maxFrame u
 		dst = appendFrameHeader(dst, 0, Continuation, 0, stream)
 	}
 	from, to := at+HeaderSize+whole, len(dst)
-	for i := more; i > 0; i-- { // backwards, because each moves towards the end
+	for i := more; i > 0; i-- { // backwards, because each part moves towards the end
 		n := whole - i*size
 		flags := Flags(0)
 		if i == more {
@@ -78,8 +79,8 @@ type Setting struct {
 	Value uint32
 }
 
-// AppendSettings appends SETTINGS with these parameters. None make the empty frame that begins a
-// connection whose sender is content with the initial values.
+// AppendSettings appends SETTINGS with these parameters. Without parameters it appends an empty
+// frame, which begins a connection with the initial values.
 func AppendSettings(dst []byte, settings ...Setting) []byte {
 	dst = appendFrameHeader(dst, settingSize*len(settings), SettingsFrame, 0, 0)
 	for _, s := range settings {
@@ -100,8 +101,9 @@ func AppendRST(dst []byte, stream uint32, code Code) []byte {
 	return binary.BigEndian.AppendUint32(dst, uint32(code))
 }
 
-// AppendGoAway appends GOAWAY. last is the last stream of the peer's that is taken care of, or
-// 2^31-1 to announce that a lower one follows; debug is a text for those who debug the peer.
+// AppendGoAway appends GOAWAY. last is the last of the peer's streams that will be processed, or
+// 2^31-1 to announce that a GOAWAY with a lower number follows. debug is a text to help debug the
+// peer.
 func AppendGoAway(dst []byte, last uint32, code Code, debug string) []byte {
 	dst = appendFrameHeader(dst, 8+len(debug), GoAway, 0, 0)
 	dst = binary.BigEndian.AppendUint32(dst, last)
@@ -109,13 +111,13 @@ func AppendGoAway(dst []byte, last uint32, code Code, debug string) []byte {
 	return append(dst, debug...)
 }
 
-// AppendWindowUpdate appends WINDOW_UPDATE. by is 1 to 2^31-1 bytes; stream 0 is the connection.
+// AppendWindowUpdate appends WINDOW_UPDATE. by is 1 to 2^31-1 bytes; stream 0 means the connection.
 func AppendWindowUpdate(dst []byte, stream, by uint32) []byte {
 	dst = appendFrameHeader(dst, 4, WindowUpdate, 0, stream)
 	return binary.BigEndian.AppendUint32(dst, by)
 }
 
-// AppendPing appends PING, or the answer to one, which has the same 8 bytes.
+// AppendPing appends PING or, with ack, the acknowledgement of one, which has the same 8 bytes.
 func AppendPing(dst []byte, ack bool, data [8]byte) []byte {
 	flags := Flags(0)
 	if ack {

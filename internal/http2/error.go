@@ -2,8 +2,8 @@ package http2
 
 import "net/http"
 
-// Code is an error code of RST_STREAM and GOAWAY (RFC 9113, section 7). Other values than these may
-// arrive and mean nothing.
+// Code is an error code of RST_STREAM and GOAWAY (RFC 9113, section 7). Other values may arrive and
+// have no meaning.
 type Code uint32
 
 // The codes.
@@ -24,18 +24,18 @@ const (
 	HTTP11Required
 )
 
-// Error is a violation by the peer: why, and of what. The zero value is none.
+// Error is a violation by the peer: the reason, and what it ends. The zero value means no error.
 type Error struct {
 	Reason Reason
-	// Stream is the stream that the error ends (RFC 9113, section 5.4.2), 0 where it ends the
+	// Stream is the stream that the error ends (RFC 9113, section 5.4.2), or 0 if it ends the
 	// connection.
 	Stream uint32
 }
 
-// Failed says that there is an error.
+// Failed reports whether there is an error.
 func (e Error) Failed() bool { return e.Reason != OK }
 
-// Code is what the peer is told.
+// Code is the error code to send to the peer.
 func (e Error) Code() Code { return e.Reason.Code() }
 
 // Error makes an Error usable as an error. It is the reason's label.
@@ -43,8 +43,8 @@ func (e Error) Error() string {
 	return e.Reason.Error()
 }
 
-// Reason is why a frame, a message or a connection was refused. The set is closed: its values count
-// refusals, and each has one error code.
+// Reason is why a frame, a message or a connection was refused. The set of reasons is fixed:
+// refusals are counted by reason, and each reason has one error code.
 type Reason uint8
 
 // What can be wrong. OK is not an error.
@@ -53,16 +53,16 @@ const (
 
 	// Of frames and their order.
 	BadPreface             // the client's first bytes are not Preface
-	NoSettings             // the first frame is not SETTINGS, or acknowledges some
-	FrameTooLarge          // SETTINGS_MAX_FRAME_SIZE
-	BadFrameSize           // a length that frames of the type cannot have
-	StreamZero             // stream 0, for a frame that belongs to a stream
-	NotStreamZero          // a stream, for a frame that belongs to the connection
-	EvenStream             // a stream that only a server could have begun by a push
+	NoSettings             // the first frame is not SETTINGS, or is an acknowledgement
+	FrameTooLarge          // longer than SETTINGS_MAX_FRAME_SIZE
+	BadFrameSize           // a length that the type does not allow
+	StreamZero             // stream 0 in a frame that must belong to a stream
+	NotStreamZero          // a stream in a frame that must belong to the connection
+	EvenStream             // a stream number that only a server's push could have
 	BadPadding             // more padding than payload
 	MissingContinuation    // a field block was not complete, and another frame came
 	UnexpectedContinuation // CONTINUATION with no field block to continue
-	Pushed                 // PUSH_PROMISE, which nobody may send to us
+	Pushed                 // PUSH_PROMISE, which is never allowed
 	ZeroIncrement          // WINDOW_UPDATE by 0
 	SelfDependency         // a stream whose priority depends on itself
 	ClientOnly             // PRIORITY_UPDATE from a server
@@ -77,9 +77,9 @@ const (
 	BadFieldName     // a name that is not a token in lower case
 	BadFieldValue    // a control character in a value, or white space around it
 	LatePseudo       // a pseudo-field after a regular one, or in trailers
-	UnknownPseudo    // a pseudo-field that such a message does not have
+	UnknownPseudo    // a pseudo-field that such a message must not have
 	RepeatedPseudo   // a pseudo-field twice
-	MissingPseudo    // a pseudo-field that must be there
+	MissingPseudo    // a required pseudo-field is absent
 	BadMethod        // :method is not a token, or too long
 	BadScheme        // :scheme is neither http nor https
 	BadPath          // :path is empty, does not begin with "/", or has bytes that no target has
@@ -88,24 +88,24 @@ const (
 	BadStatus        // :status is not three digits from 100 to 599, or 101
 	ConnectionField  // a field that concerns a connection
 	BadContentLength // not a number, too large, repeated, or where none may be
-	LengthMismatch   // not as much data as Content-Length says
+	LengthMismatch   // more or less data than Content-Length says
 	UnendedMessage   // trailers that do not end the stream
 	EarlyEnd         // an interim response that ends the stream
-	Connect          // CONNECT to a host, which a gateway refuses
+	Connect          // an ordinary CONNECT, which the gateway refuses
 	PathTooLong      // Limits.Path
 	HeadTooLarge     // Limits.Head
 	TrailersTooLarge // Limits.Head, of a trailer section
 	TooManyFields    // Limits.Fields
 
-	// Of streams and time, which the caller judges.
+	// Of streams and time, which the caller checks.
 	IdleStream    // a frame for a stream that has not begun
 	ClosedStream  // a frame for a stream that is over
-	StreamRefused // more streams at once than were allowed, or after GOAWAY
+	StreamRefused // more streams at once than allowed, or a stream after GOAWAY
 	BadBlock      // a field block that cannot be decoded
 	HeadTimeout   // a head, or the beginning of the connection, that took too long
-	Silent        // a PING that was not answered
+	Silent        // a PING was not answered
 
-	// Of what a peer does too often: see Budget.
+	// Of actions that a peer repeats too often: see Budget.
 	TooManyResets
 	TooManyFaults
 	TooManySettings
@@ -125,7 +125,7 @@ const (
 // Reasons is the number of Reason values, OK included, for arrays of counters.
 const Reasons = int(reasons)
 
-// meanings are each reason's label and code.
+// meanings has each reason's label and code.
 var meanings = [reasons]struct {
 	label string
 	code  Code
@@ -199,14 +199,14 @@ var meanings = [reasons]struct {
 // Error makes a Reason usable as an error. It is a label, such as "bad_padding".
 func (r Reason) Error() string { return meanings[r].label }
 
-// Code is what the peer is told.
+// Code is the error code to send to the peer.
 func (r Reason) Code() Code { return meanings[r].code }
 
-// Of is the error of this reason that ends a stream.
+// Of is the error with this reason that ends a stream.
 func (r Reason) Of(stream uint32) Error { return Error{r, stream} }
 
-// Status is the answer that a client may get for a request whose head was refused so, before its
-// stream is reset.
+// Status is the status of the answer that a client may get, before its stream is reset, if its
+// request's head was refused for this reason.
 func (r Reason) Status() int {
 	switch r {
 	case PathTooLong:

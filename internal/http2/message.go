@@ -6,34 +6,34 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Limits bound the fields of one message, and of its trailers likewise. A zero field means no bound
-// is checked, which no listener uses.
+// Limits bound the fields of one message, and separately those of its trailers. Zero means no
+// limit, which no listener uses.
 type Limits struct {
 	Path   int // bytes of :path
-	Head   int // bytes of names and values, and 32 for each field, as in MAX_HEADER_LIST_SIZE
-	Fields int // number of fields, each piece of a Cookie one
+	Head   int // bytes of names and values, plus 32 for each field, as in MAX_HEADER_LIST_SIZE
+	Fields int // number of fields, with each piece of a Cookie counted as one
 }
 
 // fieldOverhead is what a field counts for beyond its name and value (RFC 9113, section 6.5.2).
 const fieldOverhead = 32
 
-// connectionFields concern one connection, and make a message of HTTP/2 malformed (RFC 9113,
-// section 8.2.2).
+// connectionFields are the fields that concern one connection. They make an HTTP/2 message
+// malformed (RFC 9113, section 8.2.2).
 const connectionFields uint64 = 1<<head.Connection | 1<<head.ProxyConnection | 1<<head.KeepAlive |
 	1<<head.TransferEncoding | 1<<head.Upgrade
 
-// fields is what the fields of all messages have in common. A reason once given stays.
+// fields is the state common to the heads of all messages. Once failed is set, it stays.
 type fields struct {
 	length  int64 // of Content-Length, or head.Unknown
 	bytes   int
 	count   int
 	cookies int
 	seen    uint8 // pseudo-fields, a bit each
-	regular bool  // the first regular field was there
+	regular bool  // a regular field has arrived
 	failed  Reason
 }
 
-// enter notes a field and asks the limits.
+// enter counts a field and checks the limits.
 func (m *fields) enter(lim *Limits, name, value []byte) Reason {
 	m.count++
 	m.bytes += len(name) + len(value) + fieldOverhead
@@ -46,7 +46,7 @@ func (m *fields) enter(lim *Limits, name, value []byte) Reason {
 	return OK
 }
 
-// pseudo notes the pseudo-field of this bit.
+// pseudo records the pseudo-field with this bit.
 func (m *fields) pseudo(bit uint8) Reason {
 	switch {
 	case m.regular:
@@ -58,8 +58,8 @@ func (m *fields) pseudo(bit uint8) Reason {
 	return OK
 }
 
-// add judges a regular field and appends it to l. What concerns HTTP/1 alone and is harmless, the
-// settings for an upgrade to HTTP/2, is left out.
+// add checks a regular field and appends it to l. It leaves out HTTP2-Settings, which concerns only
+// HTTP/1 and is harmless.
 func (m *fields) add(l *head.List, name, value []byte) (id head.ID, reason Reason) {
 	m.regular = true
 	if id, reason = check(name, value); reason != OK {
@@ -75,8 +75,9 @@ func (m *fields) add(l *head.List, name, value []byte) (id head.ID, reason Reaso
 	return id, OK
 }
 
-// check judges the bytes of a regular field (RFC 9113, section 8.2.1), as strictly as package http1
-// does. White space around a value is what a reader of HTTP/1 would take off: two readings.
+// check checks the bytes of a regular field (RFC 9113, section 8.2.1), as strictly as package http1
+// does. It refuses white space around a value, because an HTTP/1 reader would strip it and read a
+// different value.
 func check(name, value []byte) (head.ID, Reason) {
 	if !head.IsLowerToken(name) {
 		return 0, BadFieldName
@@ -100,8 +101,8 @@ func (m *fields) hear(id head.ID, value []byte) Reason {
 			return ConnectionField
 		}
 	case id == head.ContentLength:
-		// As in package http1, equal ones are refused too: who repeats them has merged two messages
-		// or is probing.
+		// As in package http1, a repeated length is refused even if it is equal: a sender that
+		// repeats it has merged two messages or is probing.
 		n, ok := head.ParseLength(value)
 		if !ok || m.length != head.Unknown {
 			return BadContentLength
@@ -113,8 +114,8 @@ func (m *fields) hear(id head.ID, value []byte) Reason {
 	return OK
 }
 
-// joinCookies makes one Cookie of several (RFC 9113, section 8.2.3), appended to dst. Empty ones
-// add nothing: a value must not end in white space.
+// joinCookies joins several Cookie fields into one (RFC 9113, section 8.2.3), whose value it
+// appends to dst. It skips empty ones, because a value must not end in white space.
 func (m *fields) joinCookies(l *head.List, dst []byte) []byte {
 	if m.cookies < 2 {
 		return dst
@@ -134,20 +135,20 @@ func (m *fields) joinCookies(l *head.List, dst []byte) []byte {
 
 var cookie = []byte("cookie")
 
-// TrailerHead judges the fields of a trailer section. Reset makes it ready.
+// TrailerHead validates the fields of a trailer section. Call Reset before use.
 type TrailerHead struct {
 	fields
 	lim *Limits
 }
 
-// Reset makes t ready for a trailer section. lim must outlive its use.
+// Reset prepares t for a trailer section. t keeps lim.
 func (t *TrailerHead) Reset(lim *Limits) {
 	*t = TrailerHead{lim: lim, fields: fields{length: head.Unknown}}
 }
 
-// Field takes the next field, under the rules of RequestHead.Field. It appends to l what may be
-// forwarded as a trailer: see head.MayTrail. A pseudo-field makes the message malformed (RFC 9113,
-// section 8.1).
+// Field takes the next field, under the rules of RequestHead.Field. It appends to l the fields that
+// may be forwarded as trailers: see head.MayTrail. A pseudo-field makes the message malformed (RFC
+// 9113, section 8.1).
 func (t *TrailerHead) Field(l *head.List, name, value []byte) Reason {
 	if t.failed == OK {
 		t.failed = t.field(l, name, value)
@@ -180,7 +181,7 @@ func (t *TrailerHead) field(l *head.List, name, value []byte) Reason {
 	return OK
 }
 
-// End says whether the trailer section may stand: it must end the stream.
+// End returns OK if the trailer section is valid: it must end the stream.
 func (t *TrailerHead) End(endStream bool) Reason {
 	if t.failed == OK && !endStream {
 		t.failed = UnendedMessage
@@ -189,13 +190,14 @@ func (t *TrailerHead) End(endStream bool) Reason {
 }
 
 // BodyLength checks that a message has as much data as it announced (RFC 9113, section 8.1.1). The
-// zero value expects none.
+// zero value expects no data.
 type BodyLength struct{ left int64 }
 
 // ExpectLength expects n bytes, or any number when n is head.Unknown.
 func ExpectLength(n int64) BodyLength { return BodyLength{n} }
 
-// Add notes n bytes of data, without padding. The first byte too many is a LengthMismatch.
+// Add records n bytes of data, without padding. It returns LengthMismatch at the first byte too
+// many.
 func (b *BodyLength) Add(n int) Reason {
 	switch {
 	case b.left == head.Unknown:
@@ -207,7 +209,7 @@ func (b *BodyLength) Add(n int) Reason {
 	return OK
 }
 
-// End says whether the body may end here.
+// End returns OK if the body may end here.
 func (b *BodyLength) End() Reason {
 	if b.left > 0 {
 		return LengthMismatch
@@ -215,14 +217,14 @@ func (b *BodyLength) End() Reason {
 	return OK
 }
 
-// unsent is the fields that a message of HTTP/2 never has, or that are for one hop.
+// unsent is the fields that an HTTP/2 message must not have, or that are for one hop only.
 const unsent = connectionFields | 1<<head.TE | 1<<head.HTTP2Settings | 1<<head.ProxyAuthenticate |
 	1<<head.ProxyAuthorization | 1<<head.Host | 1<<head.Alias
 
-// MaySend says whether a field of a message goes onto HTTP/2: not what concerns a connection or is
-// for the next hop alone, not Host, which is :authority, and no alias. A 407 keeps the credentials
-// that it asks for; status is 0 in requests. A caller that takes trailers adds its own TE. Names
-// must be sent in lower case.
+// MaySend reports whether a field of a message may be sent on HTTP/2. Fields that concern a
+// connection or only the next hop may not, nor may Host, which becomes :authority, nor aliases. A
+// 407 keeps its Proxy-Authenticate; status is 0 for requests. A caller that accepts trailers adds
+// its own TE. Names must be sent in lower case.
 func MaySend(f *head.Field, status int) bool {
 	if f.ID == head.ProxyAuthenticate && status == http.StatusProxyAuthRequired {
 		return true

@@ -1,22 +1,22 @@
 package http2
 
-// Priority is how a response is to be ordered among others (RFC 9218, section 4).
+// Priority is how to order a response among others (RFC 9218, section 4).
 type Priority struct {
 	Urgency     uint8 // 0, the most urgent, to 7
-	Incremental bool  // parts of it are of use: it may share with others
+	Incremental bool  // the client can use parts of it, so it may share bandwidth with others
 }
 
-// DefaultPriority is that of a request that says nothing.
+// DefaultPriority is the priority of a request that does not specify one.
 func DefaultPriority() Priority { return Priority{Urgency: 3} }
 
-// ParsePriority reads the value of a request's Priority field or of PRIORITY_UPDATE: what it does not
-// name is as in DefaultPriority.
+// ParsePriority reads the value of a request's Priority field or of PRIORITY_UPDATE. Parameters
+// that it does not name are as in DefaultPriority.
 func ParsePriority(value []byte) Priority { return DefaultPriority().With(value) }
 
-// With is p with what value names, a dictionary of structured fields (RFC 9651): the priority of a
-// response is its request's with the response's own Priority field (RFC 9218, section 8). It never
-// fails: a member that is not what it should be counts as absent, as RFC 9218 asks for, and so does
-// everything in a value that is not a dictionary.
+// With returns p with the parameters in value, a dictionary of structured fields (RFC 9651),
+// applied. The priority of a response is its request's priority, with the response's own Priority
+// field applied (RFC 9218, section 8). With never fails: an invalid member counts as absent, as RFC
+// 9218 requires, and so does everything in a value that is not a dictionary.
 func (p Priority) With(value []byte) Priority {
 	base := p
 	for len(value) > 0 {
@@ -25,7 +25,7 @@ func (p Priority) With(value []byte) Priority {
 		key, item := splitMember(trim(member))
 		switch string(key) {
 		case "u":
-			p.Urgency = base.Urgency // the last of one key counts, whatever it is
+			p.Urgency = base.Urgency // the last member of a key counts, valid or not
 			if len(item) == 1 && '0' <= item[0] && item[0] <= '7' {
 				p.Urgency = item[0] - '0'
 			}
@@ -39,7 +39,7 @@ func (p Priority) With(value []byte) Priority {
 	return p
 }
 
-// nextMember splits a member off a dictionary. A comma in a string is none.
+// nextMember splits the first member off a dictionary. A comma in a string does not end it.
 func nextMember(b []byte) (member, rest []byte) {
 	quoted := false
 	for i := 0; i < len(b); i++ {
@@ -55,7 +55,8 @@ func nextMember(b []byte) (member, rest []byte) {
 	return b, nil
 }
 
-// splitMember is a member's key and item, without parameters. A key alone is a true boolean.
+// splitMember returns a member's key and its item without parameters. A key without an item means
+// true.
 func splitMember(b []byte) (key, item []byte) {
 	for i, c := range b {
 		switch c {
@@ -76,7 +77,7 @@ func splitMember(b []byte) (key, item []byte) {
 
 var yes = []byte("?1")
 
-// trim takes white space off both ends.
+// trim removes spaces and tabs from both ends.
 func trim(b []byte) []byte {
 	for len(b) > 0 && isSpace(b[0]) {
 		b = b[1:]

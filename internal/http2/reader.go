@@ -2,41 +2,42 @@ package http2
 
 import "encoding/binary"
 
-// Reader cuts the bytes that a peer sends on one connection into frames, and refuses what breaks
-// the rules of a single frame or of the order of frames: sizes, stream identifiers, padding, field
-// blocks that are interrupted, the beginning of the connection. What depends on the states of
-// streams is the caller's to judge. The zero value is not ready: Reset makes it so. It is less
-// than 100 bytes and holds no buffer.
+// Reader splits the bytes that a peer sends on one connection into frames. It refuses violations of
+// the rules for single frames and for the order of frames: sizes, stream identifiers, padding,
+// interrupted field blocks, and the beginning of the connection. The caller must check what depends
+// on the states of streams. Call Reset before use. A Reader takes less than 100 bytes and holds no
+// buffer.
 type Reader struct {
-	left   int // bytes of data still to come of the frame that is handed over in parts
+	left   int // bytes of data still to come of the frame that is returned in parts
 	pad    int // bytes of padding after them
 	frame  Frame
-	block  uint32 // the stream whose field block is not complete, or 0
+	block  uint32 // the stream whose field block is incomplete, or 0
 	max    uint32 // SETTINGS_MAX_FRAME_SIZE that we announced
-	failed Error  // of the connection; final
+	failed Error  // the error of the connection, which is final
 
 	server bool
-	began  bool // the first frame was there
-	within bool // a frame is handed over in parts
+	began  bool // the first frame has arrived
+	within bool // a frame is being returned in parts
 }
 
-// Buffer is how many bytes Next may need to see at once, beyond the largest frame's payload.
+// Buffer is how many bytes, beyond the largest frame's payload, Next may need in one call.
 const Buffer = len(Preface) + HeaderSize
 
-// Reset makes r ready for a connection. server says that the peer is a client, whose Preface comes
-// first. maxFrame is the SETTINGS_MAX_FRAME_SIZE that we announce, 16384 to 2^24-1 bytes: a caller
-// that announces more than the initial 16384 allows it from the start.
+// Reset prepares r for a connection. server says that we are the server, so that the peer sends
+// Preface first. maxFrame is the SETTINGS_MAX_FRAME_SIZE that we announce, 16384 to 2^24-1 bytes.
+// If it is above the initial 16384, larger frames are allowed from the start.
 func (r *Reader) Reset(server bool, maxFrame uint32) {
 	*r = Reader{server: server, max: maxFrame}
 }
 
-// Next takes the next frame from in, or the next part of one of Data or of an unknown type. n is
-// how many bytes it used. n 0 without an error asks for more: all of in must come again, with what
-// came since. A buffer of Buffer more bytes than the maximal frame size is always enough.
+// Next takes the next frame from in, or the next part of a Data frame or of a frame of unknown
+// type. n is how many bytes it has used. If n is 0 and there is no error, Next needs more bytes:
+// the caller must pass all of in again, followed by more. A buffer of Buffer bytes more than the
+// maximum frame size is always enough.
 //
-// An error with a Stream comes with the frame and its n: the connection goes on behind it, and the
-// field block of Headers must still be decoded, because blocks to come build upon it. An error of
-// the connection is final: it comes with n 0 and is given again from then on.
+// An error with a Stream comes together with the frame and its n. The connection goes on after the
+// frame, and the field block of Headers must still be decoded, because later blocks depend on it.
+// An error of the connection is final: n is 0, and all further calls return the same error.
 func (r *Reader) Next(in []byte) (f Frame, n int, err Error) {
 	if r.failed.Failed() {
 		return Frame{}, 0, r.failed
@@ -101,10 +102,10 @@ func header(b []byte) Frame {
 	}
 }
 
-// shapes are what the header of each known type must be like.
+// shapes are the rules for the header of each known type.
 var shapes = [...]struct {
-	min, max     int  // of the length; max 0 for none but the frame size
-	stream, zero bool // whether it must, or must not, belong to a stream
+	min, max     int  // of the length; max 0 means no limit but the frame size
+	stream, zero bool // whether the frame must, or must not, belong to a stream
 }{
 	Data:           {stream: true},
 	Headers:        {stream: true},
@@ -119,7 +120,7 @@ var shapes = [...]struct {
 	PriorityUpdate: {min: 4, zero: true},
 }
 
-// judge refuses what a frame's header tells, before its payload is there.
+// judge checks a frame's header, before its payload has arrived.
 func (r *Reader) judge(f *Frame) Reason {
 	switch {
 	case uint32(f.Length) > r.max:
@@ -162,7 +163,7 @@ func (r *Reader) judge(f *Frame) Reason {
 	return OK
 }
 
-// open judges the payload of a frame that is there whole, and takes off what is not its content.
+// open checks the payload of a complete frame, and strips what is not content.
 func (r *Reader) open(f *Frame) Error {
 	switch f.Type {
 	case Headers:
@@ -186,7 +187,8 @@ func (r *Reader) open(f *Frame) Error {
 	return Error{}
 }
 
-// openHeaders takes padding and priority off (RFC 9113, section 6.2). Its length allows both.
+// openHeaders strips padding and priority (RFC 9113, section 6.2). judge has checked that the
+// length allows for both.
 func openHeaders(f *Frame) (err Error) {
 	p := f.Payload
 	pad := 0
@@ -207,7 +209,8 @@ func openHeaders(f *Frame) (err Error) {
 	return err
 }
 
-// begin gives the first part of a frame that comes in parts. at is where its payload begins.
+// begin returns the first part of a frame that is returned in parts. at is where its payload
+// begins.
 func (r *Reader) begin(f Frame, in []byte, at int) (Frame, int, Error) {
 	r.left, r.pad = f.Length, 0
 	if f.Type == Data && f.Has(Padded) {
@@ -223,14 +226,15 @@ func (r *Reader) begin(f Frame, in []byte, at int) (Frame, int, Error) {
 		r.left -= f.Overhead
 	}
 	if len(in) == at && r.left+r.pad > 0 {
-		return Frame{}, 0, Error{} // a part of nothing would help nobody
+		return Frame{}, 0, Error{} // an empty part would be of no use
 	}
 	r.frame = f
 	f, n := r.part(in[at:])
 	return f, at + n, Error{}
 }
 
-// part gives the next part of r.frame. What in has of the padding goes with the data before it.
+// part returns the next part of r.frame. Padding in in is consumed together with the data before
+// it.
 func (r *Reader) part(in []byte) (Frame, int) {
 	if len(in) == 0 && r.left+r.pad > 0 {
 		return Frame{}, 0

@@ -6,15 +6,15 @@ import (
 	"plimsoll/internal/head"
 )
 
-// maxMethod is the length of the longest method that is taken for one, as in package http1.
+// maxMethod is the length of the longest method that is accepted, as in package http1.
 const maxMethod = 32
 
-// RequestHead puts the head of a request together from its decoded fields, and judges it (RFC 9113,
-// sections 8.2 and 8.3). Reset makes it ready. The first reason that is not OK refuses the request
-// and is given again from then on. The caller goes on decoding the block, because later blocks
-// build upon it, and needs to hand over no more of its fields.
+// RequestHead assembles and validates the head of a request from its decoded fields (RFC 9113,
+// sections 8.2 and 8.3). Call Reset before use. The first reason other than OK refuses the request,
+// and all further calls return the same reason. The caller must then still decode the block,
+// because later blocks depend on it, but need not pass on its fields.
 type RequestHead struct {
-	// Protocol is :protocol of an extended CONNECT (RFC 8441), such as "websocket", else nil.
+	// Protocol is :protocol of an extended CONNECT (RFC 8441), such as "websocket"; nil for others.
 	Protocol []byte
 	// Expect100 says that the client waits for 100 Continue before it sends the body. It is valid
 	// after End.
@@ -36,15 +36,15 @@ const (
 	sawProtocol
 )
 
-// Reset makes r ready for a request. lim must outlive its use. extendedConnect says that we
-// announced SETTINGS_ENABLE_CONNECT_PROTOCOL.
+// Reset prepares r for a request. r keeps lim. extendedConnect says that we have announced
+// SETTINGS_ENABLE_CONNECT_PROTOCOL.
 func (r *RequestHead) Reset(lim *Limits, extendedConnect bool) {
 	*r = RequestHead{lim: lim, extended: extendedConnect, fields: fields{length: head.Unknown}}
 }
 
-// Field takes the next field, as it was decoded: a pseudo-field sets its part of req, a regular one
-// is appended to req.Fields. req, which was reset, borrows both until the exchange is over. Nobody
-// else may rely on value: End makes the letters of the authority lower-case in it.
+// Field takes the next decoded field. A pseudo-field sets its part of req; a regular field is
+// appended to req.Fields. req must have been reset. It aliases name and value until the exchange is
+// over. No other code may rely on value, because End lower-cases the authority in place.
 func (r *RequestHead) Field(req *head.Request, name, value []byte) Reason {
 	if r.failed == OK {
 		r.failed = r.field(req, name, value)
@@ -120,12 +120,14 @@ var (
 	schemeHTTPS = []byte("https")
 )
 
-// End judges what needs the whole head, and completes req: Host, Target and Query, and Length from
-// endStream, which says that no body follows, and Content-Length. Several Cookie fields become one,
-// whose value is appended to buf; End returns buf, which grew only then.
+// End makes the checks that need the whole head, and completes req: Host, Query and Length, which
+// depends on Content-Length and on endStream, which says that no body follows. Several Cookie
+// fields become one, whose value is appended to buf; End returns buf, which grows only in that
+// case.
 //
-// Scheme is what the client said. Who knows how the client came, and has a use for that, sets it.
-// Path stays as it is. An extended CONNECT has its Method and a Protocol.
+// Scheme is what the client has sent; a caller that knows the connection's real scheme, and needs
+// it, may overwrite it. Path is left unchanged. An extended CONNECT has the Method CONNECT and a
+// Protocol.
 func (r *RequestHead) End(req *head.Request, endStream bool, buf []byte) ([]byte, Reason) {
 	if r.failed == OK {
 		r.failed = r.conclude(req, endStream)
@@ -140,7 +142,8 @@ func (r *RequestHead) conclude(req *head.Request, endStream bool) Reason {
 	if r.seen&sawMethod == 0 {
 		return MissingPseudo
 	}
-	// Other spellings than CONNECT are other methods, which readers that fold case would take for it.
+	// Other spellings of CONNECT are different methods, but readers that ignore case would take
+	// them for CONNECT.
 	switch connect := head.FoldsTo(req.Method, "connect"); {
 	case connect && (r.seen&sawProtocol == 0 || string(req.Method) != "CONNECT"):
 		return Connect
@@ -170,8 +173,8 @@ func (r *RequestHead) conclude(req *head.Request, endStream bool) Reason {
 	return r.concludeHost(req)
 }
 
-// concludeHost settles the one authority of the request (RFC 9113, section 8.3.1), as package http1
-// does: where Host is there too, it is made to say the same.
+// concludeHost determines the request's authority (RFC 9113, section 8.3.1), as package http1 does.
+// If there is a Host field as well, it gets the same value.
 func (r *RequestHead) concludeHost(req *head.Request) Reason {
 	if r.hosts > 1 {
 		return BadHost

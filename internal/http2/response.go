@@ -2,8 +2,8 @@ package http2
 
 import "plimsoll/internal/head"
 
-// ResponseHead puts the head of a response together from its decoded fields, and judges it, as
-// RequestHead does for requests (RFC 9113, section 8.3.2). Reset makes it ready.
+// ResponseHead assembles and validates the head of a response from its decoded fields, as
+// RequestHead does for requests (RFC 9113, section 8.3.2). Call Reset before use.
 type ResponseHead struct {
 	lim *Limits
 	fields
@@ -11,13 +11,12 @@ type ResponseHead struct {
 
 const sawStatus = 1
 
-// Reset makes r ready for a response, or for the next one after an interim response. lim must
-// outlive its use.
+// Reset prepares r for a response, or for the next head after an interim response. r keeps lim.
 func (r *ResponseHead) Reset(lim *Limits) {
 	*r = ResponseHead{lim: lim, fields: fields{length: head.Unknown}}
 }
 
-// Field takes the next field, as RequestHead.Field does. resp was reset.
+// Field takes the next field, as RequestHead.Field does. resp must have been reset.
 func (r *ResponseHead) Field(resp *head.Response, name, value []byte) Reason {
 	if r.failed == OK {
 		r.failed = r.field(resp, name, value)
@@ -55,12 +54,12 @@ func (r *ResponseHead) field(resp *head.Response, name, value []byte) Reason {
 	return OK
 }
 
-// End judges what needs the whole head, and sets resp.Length. toHEAD says that the request was a
-// HEAD; endStream, that no body follows. A status below 200 is of an interim response, after which
-// another head comes.
+// End makes the checks that need the whole head, and sets resp.Length. toHEAD says that the request
+// was a HEAD; endStream, that no body follows. A status below 200 means an interim response, after
+// which another head comes.
 //
-// Length is 0 for a response to HEAD, 204 and 304, whatever Content-Length announces: who forwards
-// such a head decides about that field.
+// Length is 0 for a response to HEAD, for 204 and for 304, whatever Content-Length says. Code that
+// forwards such a head decides what to do with that field.
 func (r *ResponseHead) End(resp *head.Response, toHEAD, endStream bool) Reason {
 	if r.failed == OK {
 		r.failed = r.conclude(resp, toHEAD, endStream)

@@ -2,7 +2,7 @@ package http2
 
 import "encoding/binary"
 
-// SettingID names a parameter of SETTINGS. Others than these are ignored.
+// SettingID names a parameter of SETTINGS. Other parameters are ignored.
 type SettingID uint16
 
 // The parameters (RFC 9113, section 6.5.2; RFC 8441, section 3; RFC 9218, section 2.1).
@@ -19,7 +19,7 @@ const (
 
 const settingSize = 6
 
-// Settings are what a peer has told about itself: what we may send it.
+// Settings are a peer's settings, which say what we may send it.
 type Settings struct {
 	HeaderTableSize      uint32 // bytes
 	MaxConcurrentStreams uint32 // 2^32-1 for no limit
@@ -27,11 +27,11 @@ type Settings struct {
 	MaxFrameSize         uint32 // bytes, 2^14 to 2^24-1
 	MaxHeaderListSize    uint32 // bytes, 32 more for each field; 2^32-1 for no limit
 	EnablePush           bool
-	ConnectProtocol      bool // it takes extended CONNECT
-	NoPriorities         bool // it takes no notice of the priorities of RFC 7540
+	ConnectProtocol      bool // it accepts extended CONNECT
+	NoPriorities         bool // it ignores the priorities of RFC 7540
 }
 
-// InitialSettings are those of a peer that has sent none yet.
+// InitialSettings are the settings of a peer that has not sent any yet.
 func InitialSettings() Settings {
 	return Settings{
 		HeaderTableSize: 4096, MaxConcurrentStreams: unlimited, InitialWindowSize: initialWindow,
@@ -41,23 +41,23 @@ func InitialSettings() Settings {
 
 // Change is what one SETTINGS frame changed.
 type Change struct {
-	// Named has bit ID set for each known parameter that was there, whether its value is new or not.
+	// Named has bit ID set for each known parameter in the frame, whether or not its value is new.
 	Named uint16
-	// TableSize is the least of the values of HEADER_TABLE_SIZE that were there: an encoder must
-	// have gone through it before it uses the last one (RFC 7541, section 4.2). It counts where
-	// Named has HeaderTableSize.
+	// TableSize is the smallest of the values of HEADER_TABLE_SIZE in the frame: an encoder must
+	// signal it before the last one (RFC 7541, section 4.2). It is valid if Named has
+	// HeaderTableSize.
 	TableSize uint32
-	// Window is by how much INITIAL_WINDOW_SIZE grew, less than 0 where it shrank: every stream's
+	// Window is by how many bytes INITIAL_WINDOW_SIZE grew, negative if it shrank. Every stream's
 	// SendWindow moves by it.
 	Window int32
 }
 
-// Has says whether the parameter was there.
+// Has reports whether the parameter was in the frame.
 func (c *Change) Has(id SettingID) bool { return c.Named>>id&1 != 0 }
 
-// Apply takes the payload of a SETTINGS frame that is not an acknowledgement, from a client or from a
-// server. Parameters count in their order, so the last of one kind stays. After an error, which is
-// the connection's, s is undefined.
+// Apply applies the payload of a SETTINGS frame that is not an acknowledgement. fromServer says
+// that the peer is a server. Parameters are applied in order, so the last value of a parameter
+// counts. An error is a connection error; s is then undefined.
 func (s *Settings) Apply(payload []byte, fromServer bool) (c Change, reason Reason) {
 	window := s.InitialWindowSize
 	for ; len(payload) >= settingSize; payload = payload[settingSize:] {
@@ -84,7 +84,7 @@ func (s *Settings) Apply(payload []byte, fromServer bool) (c Change, reason Reas
 		case MaxHeaderListSize:
 			s.MaxHeaderListSize = v
 		case EnableConnectProtocol:
-			if v > 1 || v == 0 && s.ConnectProtocol { // once given it cannot be taken back
+			if v > 1 || v == 0 && s.ConnectProtocol { // once set, it cannot be withdrawn
 				return c, BadSetting
 			}
 			s.ConnectProtocol = v == 1

@@ -1,25 +1,26 @@
 package http2
 
-// SendWindow is how many bytes of data a stream, or the connection, may still send (RFC 9113,
-// section 6.9). It is below 0 where the peer's INITIAL_WINDOW_SIZE shrank after data was sent. A
-// stream's begins with that setting, a connection's with ConnectionWindow.
+// SendWindow is how many bytes of data may still be sent on a stream, or on the connection (RFC
+// 9113, section 6.9). It is negative if the peer's INITIAL_WINDOW_SIZE shrank after data was sent.
+// The window of a stream begins with that setting, the window of a connection with
+// ConnectionWindow.
 type SendWindow int32
 
-// ConnectionWindow is what every connection's windows begin with, in bytes.
+// ConnectionWindow is the initial size of a connection's windows, in bytes.
 const ConnectionWindow = initialWindow
 
 // Available is how many bytes may be sent now.
 func (w SendWindow) Available() int { return max(int(w), 0) }
 
-// Take notes that n bytes are sent, at most Available.
+// Take records that n bytes are sent. n must be at most Available.
 func (w *SendWindow) Take(n int) { *w -= SendWindow(n) }
 
-// Add takes a WINDOW_UPDATE: by is 1 to 2^31-1. WindowOverflow is the error of whom the window
-// belongs to, the stream or the connection.
+// Add applies a WINDOW_UPDATE of by bytes, 1 to 2^31-1. WindowOverflow is an error of the stream or
+// connection that the window belongs to.
 func (w *SendWindow) Add(by uint32) Reason { return w.move(int64(by)) }
 
-// Shift takes a change of the peer's INITIAL_WINDOW_SIZE: see Change.Window. Only windows of
-// streams move. WindowOverflow is an error of the connection here (RFC 9113, section 6.9.2).
+// Shift applies a change of the peer's INITIAL_WINDOW_SIZE: see Change.Window. It applies only to
+// windows of streams. WindowOverflow is a connection error here (RFC 9113, section 6.9.2).
 func (w *SendWindow) Shift(by int32) Reason { return w.move(int64(by)) }
 
 func (w *SendWindow) move(by int64) Reason {
@@ -31,17 +32,18 @@ func (w *SendWindow) move(by int64) Reason {
 	return OK
 }
 
-// ReceiveWindow is how many bytes of data the peer may still send, and how many it has sent that
-// went on but were not announced again yet. What is in between is held by us. It is 12 bytes. The
-// zero value lets nothing in.
+// ReceiveWindow counts how many bytes of data the peer may still send, and how many received bytes
+// have been passed on but not yet announced again by WINDOW_UPDATE. The rest of the window is bytes
+// that we hold. It takes 12 bytes of memory. The zero value admits nothing.
 type ReceiveWindow struct {
 	left    int32 // what the peer may still send
-	pending int32 // what went on and was not announced
-	size    int32 // left, pending and what is held, together
+	pending int32 // passed on but not announced again
+	size    int32 // left, pending and the bytes held, together
 }
 
-// NewReceiveWindow is a window of size bytes, 0 to 2^31-1: of a stream, the INITIAL_WINDOW_SIZE
-// that we announced; of a connection, ConnectionWindow, which Grow may enlarge.
+// NewReceiveWindow returns a window of size bytes, 0 to 2^31-1. For a stream, size is the
+// INITIAL_WINDOW_SIZE that we announced; for a connection, it is ConnectionWindow, which Grow may
+// enlarge.
 func NewReceiveWindow(size uint32) ReceiveWindow {
 	return ReceiveWindow{left: int32(size), size: int32(size)}
 }
@@ -49,11 +51,11 @@ func NewReceiveWindow(size uint32) ReceiveWindow {
 // Left is how many bytes the peer may still send.
 func (w *ReceiveWindow) Left() int { return int(w.left) }
 
-// Held is how many bytes have come and have not been released.
+// Held is how many received bytes have not been released.
 func (w *ReceiveWindow) Held() int { return int(w.size - w.left - w.pending) }
 
-// Consume notes n bytes that came: Frame.Length of Data, with its padding. WindowExceeded is the
-// error of whom the window belongs to.
+// Consume records n received bytes: Frame.Length of a Data frame, including its padding.
+// WindowExceeded is an error of the stream or connection that the window belongs to.
 func (w *ReceiveWindow) Consume(n int) Reason {
 	if n > int(w.left) {
 		return WindowExceeded
@@ -62,9 +64,10 @@ func (w *ReceiveWindow) Consume(n int) Reason {
 	return OK
 }
 
-// Release notes that n of the bytes held went on. It returns how much to announce by WINDOW_UPDATE
-// now, mostly 0: one of half the window for what would be many small ones. Of a window that is held
-// for the most part it is half of the rest, or the peer would wait for ever.
+// Release records that n of the bytes held have been passed on. It returns how much to announce by
+// WINDOW_UPDATE now. That is usually 0, so that one update of half the window replaces many small
+// ones. If most of the window is held, it announces half of the rest, because otherwise the peer
+// would wait for ever.
 func (w *ReceiveWindow) Release(n int) (announce uint32) {
 	w.pending += int32(n)
 	if w.pending == 0 || w.pending < w.left {
@@ -73,8 +76,8 @@ func (w *ReceiveWindow) Release(n int) (announce uint32) {
 	return w.announce()
 }
 
-// ReleaseTo is Release of a window that is to have size bytes, 1 to 2^31-1, and has more: what goes
-// on is not announced as long as it has. It never grows.
+// ReleaseTo is Release for a window that should shrink to size bytes, 1 to 2^31-1: while the window
+// is larger, it does not announce the bytes passed on. The window never grows.
 func (w *ReceiveWindow) ReleaseTo(size, n int) (announce uint32) {
 	w.pending += int32(n)
 	if over := min(w.pending, w.size-int32(size)); over > 0 {
@@ -84,12 +87,12 @@ func (w *ReceiveWindow) ReleaseTo(size, n int) (announce uint32) {
 	return w.Release(0)
 }
 
-// Size is how many bytes the window has in all: what the peer may still send, and what it has sent
-// that was not announced again.
+// Size is the size of the window in bytes: what the peer may still send, plus what it has sent and
+// we have not announced again.
 func (w *ReceiveWindow) Size() int { return int(w.size) }
 
 // Grow enlarges the window to size bytes, up to 2^31-1, and returns how much to announce now. A
-// window that is as large already stays as it is.
+// window that is already as large stays unchanged.
 func (w *ReceiveWindow) Grow(size uint32) (announce uint32) {
 	if size <= uint32(w.size) {
 		return 0

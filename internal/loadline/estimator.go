@@ -9,28 +9,28 @@ import (
 	"sync"
 )
 
-// Upstream is what the estimator must know of a service.
+// Upstream is what the estimator must know about a service.
 type Upstream struct {
 	Name string
 	// Targets are the addresses that requests go to now.
 	Targets []string
-	// Objective that its answers are held to.
+	// Objective is the objective for its answers.
 	Objective Objective
 	// Prior is what a survey found; nil for none.
 	Prior *Line
 }
 
-// Window is what was counted over a time that is over.
+// Window is what was counted over a past interval.
 type Window struct {
 	End    int64 // nanoseconds, of a clock that only moves forward
 	Length int64 // nanoseconds
-	// Instance is what the instance itself used.
+	// Instance is what the instance itself consumed.
 	Instance Use
-	// Seen is what was seen of targets, by upstream and address.
+	// Seen is what was seen of each target.
 	Seen map[Target]*Seen
-	// Refused is how many requests waited without success at an upstream's concurrency limit. That
-	// some wait is not a sign of its line: at one worker it is the share of the time that this is
-	// busy.
+	// Refused is how many requests waited without success at an upstream's concurrency limit.
+	// Requests that merely wait are no sign of its line: with one worker, the share that waits is
+	// the share of time for which the worker is busy.
 	Refused map[string]uint64
 }
 
@@ -38,26 +38,26 @@ type Window struct {
 type Target struct{ Upstream, Address string }
 
 const (
-	// mostTargets is how many targets, of all upstreams, have a history: of some 30 KB, and more
-	// where hundreds of requests are at a target at once.
+	// mostTargets is how many targets of all upstreams together have a history. A history takes
+	// some 30 KB, more if hundreds of requests are at a target at once.
 	mostTargets = 512
-	// fits is how many of a target's last estimates the present one is the median of: each is made
-	// with random numbers of its own, which have a part in it.
+	// fits is over how many of a target's last estimates the median is taken. Each estimate depends
+	// on its own random numbers.
 	fits = 5
 	// enoughRefused is the inverse of the share of requests that must have waited without success
-	// for the window to show all that an upstream can do.
+	// for a window to show the full capacity of an upstream.
 	enoughRefused = 50
-	// forgotten is how old, in nanoseconds, traffic may be that something is still estimated from.
+	// forgotten is the greatest age, in nanoseconds, of traffic that estimates are still made from.
 	forgotten = int64(3600e9)
 )
 
-// target is what is known of one.
+// target is what is known of one target.
 type target struct {
 	history
-	estimates []Interval // the last of the fits that found a line, the oldest first
+	estimates []Interval // of the last fits that found a line, oldest first
 	how, why  string     // of the last fit
-	fitted    int64      // the newest traffic that the last fit has seen
-	known     int64      // the same of the last fit that found a line
+	fitted    int64      // end of the newest window that the last fit used
+	known     int64      // the same for the last fit that found a line
 }
 
 // service is what is known of an upstream.
@@ -74,12 +74,12 @@ type bound struct {
 	rate float64
 }
 
-// Estimator knows what was seen lately, and what follows. Its methods may be called from any
-// goroutine.
+// Estimator keeps the recent observations and the estimates from them. Its methods may be called
+// from any goroutine.
 type Estimator struct {
 	loops int
 
-	mu       sync.Mutex // never held while anything is fitted
+	mu       sync.Mutex // never held during a fit
 	services map[string]*service
 	targets  map[Target]*target
 	instance instance
@@ -87,7 +87,7 @@ type Estimator struct {
 	now      int64 // end of the newest window
 }
 
-// New makes an estimator for an instance with so many loops.
+// New makes an estimator for an instance with the given number of loops.
 func New(loops int) *Estimator {
 	return &Estimator{
 		loops:    loops,
@@ -97,8 +97,9 @@ func New(loops int) *Estimator {
 	}
 }
 
-// Configure says which upstreams there are. What is known of those that stay is kept, and for a
-// while what is known of targets that are out of use: ejected ones come back.
+// Configure sets the upstreams. What is known of upstreams that remain is kept. So is, for ten
+// minutes after its last request, what is known of targets no longer in use, because ejected
+// targets come back.
 func (e *Estimator) Configure(all []Upstream) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -118,7 +119,7 @@ func (e *Estimator) Configure(all []Upstream) {
 	})
 }
 
-// Feed takes a window.
+// Feed adds a window.
 func (e *Estimator) Feed(w *Window) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -153,9 +154,9 @@ func (e *Estimator) Feed(w *Window) {
 	}
 }
 
-// Fit brings the estimates of targets up to date, of those that had traffic since their last fit
-// and of these the oldest first, at most so many. It takes about a second of a processor for each,
-// and holds nobody up meanwhile but the processor.
+// Fit updates the estimates of at most most targets: of those with traffic since their last fit,
+// the ones fitted longest ago first. It takes about a second of processor time for each target, and
+// holds no lock meanwhile.
 func (e *Estimator) Fit(most int) {
 	for _, at := range e.stale(most) {
 		e.mu.Lock()
@@ -174,7 +175,7 @@ func (e *Estimator) Fit(most int) {
 		t.fitted, t.why = newest, found.why
 		if found.why == "" {
 			if !agrees(t.estimates, found.line) {
-				t.estimates = nil // the target is another one than before
+				t.estimates = nil // the target has changed
 			}
 			t.estimates = append(t.estimates, found.line)
 			t.estimates = t.estimates[max(0, len(t.estimates)-fits):]
@@ -184,7 +185,7 @@ func (e *Estimator) Fit(most int) {
 	}
 }
 
-// agrees says that a new estimate may be of the same target as those before it.
+// agrees reports whether a new estimate may be of the same, unchanged target as the earlier ones.
 func agrees(before []Interval, line Interval) bool {
 	const twice = 2
 	if len(before) == 0 {
@@ -194,7 +195,7 @@ func agrees(before []Interval, line Interval) bool {
 	return line.Estimate < twice*m && m < twice*line.Estimate
 }
 
-// stale are the targets to fit next.
+// stale is at most most targets to fit next.
 func (e *Estimator) stale(most int) []Target {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -211,7 +212,7 @@ func (e *Estimator) stale(most int) []Target {
 	return all[:min(len(all), most)]
 }
 
-// copied is the history's parts, for use without the lock.
+// copied is a copy of the history's parts, for use without the lock.
 func (h *history) copied() []span {
 	parts := slices.Clone(h.parts)
 	for i := range parts {
@@ -220,7 +221,7 @@ func (h *history) copied() []span {
 	return parts
 }
 
-// Status is what is known at a time.
+// Status returns the estimates as of now.
 func (e *Estimator) Status(now int64) Status {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -242,8 +243,8 @@ func (e *Estimator) Status(now int64) Status {
 	return s
 }
 
-// service is the estimate of an upstream: the sum over its targets, unless it has been at its limit
-// and shown what it can do.
+// service is the estimate of an upstream: the sum over its targets or, if it has been at its
+// concurrency limit, the rates that it then reached.
 func (e *Estimator) service(name string, now int64) Estimate {
 	s := e.services[name]
 	est := Estimate{Name: name, Rate: s.rate, Age: seconds(now - s.seen)}
@@ -271,7 +272,7 @@ func (s *service) atLimit() (*Interval, string) {
 	for i, b := range s.bound {
 		rates[i] = b.rate
 	}
-	// The newest windows: capacities change, and then the limit follows.
+	// Only the newest windows count: capacities change, and then the limit follows.
 	rates = rates[max(0, len(rates)-fits):]
 	slices.Sort(rates)
 	return &Interval{rates[0], rates[len(rates)/2], rates[len(rates)-1]},
@@ -279,7 +280,8 @@ func (s *service) atLimit() (*Interval, string) {
 			"concurrency limit turned requests away", len(rates))
 }
 
-// fitted sums the estimates of the targets up. Those without one are taken to be like the others.
+// fitted sums the estimates of the targets. Targets without an estimate count as the mean of the
+// others.
 func (e *Estimator) fitted(s *service, est *Estimate, now int64) {
 	var sum, below, above float64
 	var known, oldest int64
@@ -314,7 +316,7 @@ func (e *Estimator) fitted(s *service, est *Estimate, now int64) {
 	}
 }
 
-// alone is the mean time in nanoseconds of an uncrowded request, 0 while it is not known.
+// alone is the mean time, in nanoseconds, of an uncrowded request; 0 while it is not known.
 func (e *Estimator) alone(s *service) float64 {
 	var all Seen
 	for _, address := range s.Targets {
@@ -330,7 +332,7 @@ func (e *Estimator) alone(s *service) float64 {
 	return mean
 }
 
-// setHeadroom says how much of the capacity is left.
+// setHeadroom sets Headroom to the share of the capacity that is left.
 func (est *Estimate) setHeadroom() {
 	c := est.Capacity
 	if c == nil {
@@ -340,7 +342,8 @@ func (est *Estimate) setHeadroom() {
 	est.Headroom = &Interval{left(c.Low), left(c.Estimate), left(c.High)}
 }
 
-// middle is the median of estimates, as wide as the median of their intervals and their own spread.
+// middle is the median of estimates. Its interval covers the median interval and the spread of the
+// estimates.
 func middle(all []Interval) Interval {
 	pick := func(of func(Interval) float64) []float64 {
 		v := make([]float64, len(all))
@@ -359,7 +362,7 @@ func middle(all []Interval) Interval {
 	}
 }
 
-// round keeps what figures like these may say.
+// round rounds the figures to a meaningful precision.
 func (est *Estimate) round() {
 	est.Rate = rounded(est.Rate)
 	for _, i := range []*Interval{est.Capacity, est.Headroom} {
@@ -369,7 +372,7 @@ func (est *Estimate) round() {
 	}
 }
 
-// rounded keeps four digits.
+// rounded keeps four significant digits.
 func rounded(x float64) float64 {
 	if x == 0 || math.IsInf(x, 0) || math.IsNaN(x) {
 		return x

@@ -7,46 +7,48 @@ import (
 	"slices"
 )
 
-// Use is what the instance itself used in a window.
+// Use is what the instance itself consumed in a window.
 type Use struct {
 	Requests uint64
-	Busy     int64 // nanoseconds that the loops did not wait, all of them together
-	// CPU is the processor time in nanoseconds that requests took, of the loops and beside them, as the
-	// packets of HTTP/3 and TLS handshakes are; Processors is how many the process may use. 0 where that
-	// is not known.
+	Busy     int64 // nanoseconds in which the loops did not wait, summed over all loops
+	// CPU is the processor time in nanoseconds that requests took, on the loops and outside them:
+	// HTTP/3 packets and TLS handshakes are processed outside. Processors is how many processors
+	// the process may use. Both are 0 where that is not known.
 	CPU        int64
 	Processors int
-	// client connections at the window's end, and how many the limit of descriptors leaves room for
+	// client connections at the window's end, and how many the descriptor limit allows
 	Clients, ClientsAllowed int64
-	// bytes in use at its end, and how many may be; 0 for no limit
+	// bytes in use at the window's end, and how many may be; 0 for no limit
 	Memory, MemoryLimit uint64
-	// Routes says whose the requests were; what is missing of Requests is of no route.
+	// Routes divides Requests by route. Requests that it does not count belong to no route.
 	Routes []RouteCount
 }
 
 const (
 	// uses is how many windows are kept.
 	uses = 60
-	// fewestUses is how many windows with requests an estimate needs, and fewestCounted how many
-	// requests one of them.
+	// fewestUses is how many windows with requests an estimate needs. fewestCounted is how many
+	// requests a window needs to count as one.
 	fewestUses, fewestCounted = 3, 100
-	// full is the share of its time that a loop may be busy.
+	// full is the share of its time for which a loop may be busy.
 	full = .95
-	// idle is the share below which the loops are too idle to say what a request costs: a turn that
-	// is made for one request alone costs several times one of a busy loop.
+	// idle is the share of busy time below which the loops are too idle to say what a request
+	// costs: in a turn for a single request, that request costs several times as much as on a busy
+	// loop.
 	idle = .01
-	// usual is the exponent with which the time that loops are busy grows with the rate, where the
+	// usual is the exponent with which the busy time of the loops grows with the rate, for when the
 	// windows do not show it: the more requests a turn serves, the less each costs. Measured on the
 	// proxy from 500 to 12,000 requests a second: .64.
 	usual, leastExponent = .65, .6
-	// mostExponent is what the upper end of the interval takes at most: that a request will never
-	// cost less is not known, however much alike the costs so far were.
+	// mostExponent is the largest exponent used for the upper end of the interval. However constant
+	// the costs were so far, requests may cost less at higher rates.
 	mostExponent = .9
-	// spread is the ratio of rates from which two windows say how something grows with the rate.
+	// spread is the least ratio of the rates of two windows from which they show how something
+	// grows with the rate.
 	spread = 1.3
 )
 
-// instance is what the instance used lately.
+// instance is what the instance consumed in recent windows.
 type instance struct {
 	loops   int
 	windows []usage
@@ -57,9 +59,10 @@ type usage struct {
 	Use
 	end  int64
 	rate float64 // requests a second
-	busy float64 // share of the loops' time or, where that is more, of the processors'
-	of   int     // how many loops there are, or processors
-	// beside says that it is of the processors: with what is done beside the loops they were busier
+	busy float64 // busy share of the loops' time or, if larger, of the processors' time
+	of   int     // the number of loops, or of processors, that busy refers to
+	// beside says that busy is of the processors, which were busier because of work outside the
+	// loops
 	beside bool
 }
 
@@ -77,7 +80,7 @@ func (in *instance) add(end, length int64, u *Use) {
 	in.windows = in.windows[max(0, len(in.windows)-uses):]
 }
 
-// rate is that of the last window.
+// rate is the rate of the last window.
 func (in *instance) rate() float64 {
 	if n := len(in.windows); n > 0 {
 		return in.windows[n-1].rate
@@ -85,7 +88,7 @@ func (in *instance) rate() float64 {
 	return 0
 }
 
-// recent are the windows that say something.
+// recent is the recent windows that have enough requests.
 func (in *instance) recent(now int64) (with []usage) {
 	for _, w := range in.windows {
 		if w.Requests >= fewestCounted && now-w.end <= kept*part {
@@ -95,7 +98,7 @@ func (in *instance) recent(now int64) (with []usage) {
 	return with
 }
 
-// estimates are those of the instance's own resources, and what its routes cost.
+// estimates returns the estimates of the instance's own resources, and what its routes cost.
 func (in *instance) estimates(now int64) ([]Estimate, []RouteCost) {
 	with := in.recent(now)
 	var routes []RouteCost
@@ -120,11 +123,11 @@ func (in *instance) estimates(now int64) ([]Estimate, []RouteCost) {
 	return all, routes
 }
 
-// processor estimates the rate at which the loops are busy for all of the time they may be. What a
-// request costs falls as the load grows, because a turn serves more of them. So the cost of the
-// busiest windows gives a bound from below, how the cost has fallen so far one from above, and the
-// estimate is their geometric mean. Windows of another mix of routes count as what they would have
-// been in the present one.
+// processor estimates the rate at which the loops are busy for all of the time that they may be.
+// The cost of a request falls as the load grows, because a turn then serves more requests. So the
+// cost in the busiest windows gives a lower bound of the capacity, extrapolating how the cost has
+// fallen so far gives an upper bound, and the estimate is their geometric mean. Windows with
+// another mix of routes are converted to the present mix.
 func (in *instance) processor(with []usage, est *Estimate) []RouteCost {
 	m := mixOf(with)
 	if m != nil {
@@ -163,10 +166,10 @@ func (in *instance) processor(with []usage, est *Estimate) []RouteCost {
 	return m.costs(1e6 * last.busy * float64(last.of) / max(last.rate, 1e-9))
 }
 
-// peak is what the busiest windows show.
+// peak is the rate and the busy share of the busiest windows.
 type peak struct{ rate, busy float64 }
 
-// busiest is the median of the quarter of windows with the highest rates.
+// busiest is the median over the quarter of windows with the highest rates.
 func busiest(with []usage) peak {
 	sorted := slices.Clone(with)
 	slices.SortFunc(sorted, func(a, b usage) int { return cmp.Compare(a.rate, b.rate) })
@@ -179,8 +182,8 @@ func busiest(with []usage) peak {
 	return peak{rate: rate, busy: rate * median(costs)}
 }
 
-// growth is the exponent with which the busy time grows with the rate, by the median of all pairs
-// of windows (Theil and Sen); ok is false where their rates are too much alike.
+// growth is the exponent with which the busy time grows with the rate: the median over all pairs of
+// windows (the Theil–Sen estimator). ok is false if their rates are too similar.
 func growth(with []usage) (exponent float64, ok bool) {
 	var slopes []float64
 	for i, a := range with {
@@ -197,8 +200,8 @@ func growth(with []usage) (exponent float64, ok bool) {
 	return min(max(median(slopes), leastExponent), 1), true
 }
 
-// descriptors estimates the rate at which clients hold all the connections there may be, each for
-// as long as at present.
+// descriptors estimates the rate at which clients hold all the connections that are allowed, if
+// each is held for as long as at present.
 func descriptors(with []usage, est *Estimate) {
 	var rates []float64
 	for _, w := range with {

@@ -13,27 +13,28 @@ import (
 	"time"
 )
 
-// Line is the load line of one target as a survey has measured it, from the file that plimsoll
-// survey --export writes.
+// Line is the load line of one target as a survey has measured it. It is read from the file that
+// plimsoll survey --export writes.
 type Line struct {
 	Rate     Interval
 	Target   string // host:port that was surveyed
-	Mix, SLO string // for a person
-	Host     string // of the machine that the survey ran on
-	// Elsewhere says that this is another machine, so that a loopback address is another service.
+	Mix, SLO string // for people
+	Host     string // the machine that the survey ran on
+	// Elsewhere says that the survey ran on another machine than this one, so that a loopback
+	// address means a different service.
 	Elsewhere bool
-	// Uncrowded is the time of a request that waited for no other, in nanoseconds; 0 where the file
-	// does not say.
+	// Uncrowded is the time, in nanoseconds, of a request that waited for no other request; 0 if
+	// the file does not say.
 	Uncrowded float64
 	Measured  time.Time
-	// At is Measured by the clock of the windows.
+	// At is Measured on the clock of the windows, in nanoseconds.
 	At int64
 }
 
 // LineVersion is the schema_version that ReadLine reads.
 const LineVersion = 2
 
-// ReadLine reads a line file. Keys that it does not know are left alone.
+// ReadLine reads a line file. It ignores unknown keys.
 func ReadLine(text []byte) (*Line, error) {
 	var f struct {
 		SchemaVersion int       `json:"schema_version"`
@@ -99,14 +100,16 @@ func hostPort(u *url.URL) string {
 }
 
 const (
-	// doubtful is by what factor an interval becomes wider that may be another service's.
+	// doubtful is the factor by which both ends of an interval move outwards if it may be of
+	// another service.
 	doubtful = 2
-	// otherMix is the ratio of uncrowded times from which the mix, or the machine, is another one.
+	// otherMix is the ratio of uncrowded times above which the mix or the machine is taken to be
+	// another.
 	otherMix = 1.3
 )
 
-// Doubt says why the line may not be that of a service with these targets, as far as their
-// addresses tell; it is empty when it may be.
+// Doubt says why, judging by the addresses, the line may not be of a service with these targets. It
+// is empty if there is no doubt.
 func (l *Line) Doubt(targets []string) string {
 	if host, _, _ := net.SplitHostPort(l.Target); l.Elsewhere && loopback(host) {
 		return fmt.Sprintf("%s was surveyed on the machine %s, which is not this one", l.Target, l.Host)
@@ -122,8 +125,8 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// doubt is Doubt, with what the traffic shows: the mean time of uncrowded requests now, 0 while it
-// is not known.
+// doubt is Doubt, extended by what the traffic shows. uncrowded is the mean time of uncrowded
+// requests now, in nanoseconds; 0 while it is not known.
 func (l *Line) doubt(s *service, uncrowded float64) string {
 	var why []string
 	if d := l.Doubt(s.Targets); d != "" {
@@ -137,8 +140,8 @@ func (l *Line) doubt(s *service, uncrowded float64) string {
 	return strings.Join(why, "; ")
 }
 
-// join brings the survey's line into the estimate of a service. Where both agree, each counts by
-// how sure it is; where they do not, the traffic is right, as it is of now.
+// join merges the survey's line into the estimate of a service. If the two agree, they are weighted
+// by their precision. If they do not, the estimate from the traffic stands, because it is newer.
 func (l *Line) join(est *Estimate, s *service, uncrowded float64, now int64) {
 	if l == nil {
 		return
@@ -162,7 +165,8 @@ func (l *Line) join(est *Estimate, s *service, uncrowded float64, now int64) {
 	}
 }
 
-// weighed is the mean of two estimates of one thing, each by its precision on a scale of ratios.
+// weighed is the mean of two estimates of the same quantity, weighted by precision on a logarithmic
+// scale.
 func weighed(a, b Interval) Interval {
 	const least = .01
 	width := func(i Interval) float64 { return max(math.Log(i.High/max(i.Low, 1e-9))/4, least) }

@@ -6,20 +6,22 @@ import (
 	"slices"
 )
 
-// What a request keeps a loop busy for differs by its route, and nobody measures it: reading a clock
-// around each piece of each request would cost more than some requests do. But the mix of routes
-// changes from window to window, and the time that the loops are busy with it. So the costs are
-// fitted to the windows, as weights of the routes against each other:
+// The time for which a request keeps a loop busy depends on its route. It is not measured, because
+// reading a clock around each part of each request would cost more than some requests do. But the
+// mix of routes changes from window to window, and the loops' busy time with it. So the costs are
+// fitted to the windows, as relative weights of the routes:
 //
 //	the time that loops are busy ∝ (Σ weight of a route × its requests) ^ exponent
 //
-// The exponent is that of batches (growth). Each weight is drawn towards 1, the mean request, and as
-// far from there as the windows show it: in a mix that never changes all stay there, and what is not
-// known separately makes no difference to the estimate. A window then counts as the rate of requests
-// of the present mix that would have kept the loops as busy.
+// The exponent is that of growth. The prior of each weight is 1, the mean request, and a weight
+// moves away from it only as far as the windows show. In a mix that never changes all weights stay
+// at 1; that they are not known separately then makes no difference to the estimate. Each window
+// then counts as the rate of requests of the present mix that would have kept the loops equally
+// busy.
 //
-// Rejected: the mean cost of the last windows. It is what this comes to while the mix stays, and a
-// change of it moves the line at once and then again as the windows before it are forgotten.
+// Rejected: the mean cost of the last windows. While the mix is constant, the result is the same.
+// But a change of the mix moves the line at once, and then again as the earlier windows are
+// forgotten.
 
 // RouteCount is how many requests of a route ended in a window.
 type RouteCount struct {
@@ -29,29 +31,32 @@ type RouteCount struct {
 
 // RouteCost is what a request of a route costs the instance.
 type RouteCost struct {
-	Name string `json:"name"` // empty for all routes that have too few requests for a line of their own
-	// Share of the present requests that are the route's.
+	Name string `json:"name"` // empty for the routes with too few requests, taken together
+	// Share is the route's share of the present requests.
 	Share float64 `json:"share"`
-	// Busy: for how many microseconds a request of it keeps a loop busy at the present rate or, where
-	// what is done beside the loops makes the processors busier than these, a processor
+	// Busy: for how many microseconds a request of the route keeps a loop busy at the present rate.
+	// If work outside the loops makes the processors busier than the loops, it is for how long a
+	// request keeps a processor busy.
 	Busy Interval `json:"busy_us"`
 }
 
 const (
-	// costed is how many routes have a weight; those with fewer requests have one together.
+	// costed is how many routes have a weight of their own. The routes with fewer requests share
+	// one.
 	costed = 12
-	// lately is how many windows are the present mix.
+	// lately is over how many windows the present mix is taken.
 	lately = 3
-	// noise is the share by which the busy time of a window differs at least from what its requests
-	// explain, and apart how many times the mean a route is let cost without evidence.
+	// noise is the least deviation, as a share, of a window's busy time from what its requests
+	// explain. apart is the standard deviation of the prior of a weight.
 	noise, apart = .02, 3.0
 	// lightest is the least weight of a route.
 	lightest = .02
-	// doubt bounds the share by which what is not known of the weights widens an interval.
+	// doubt is the largest share by which the uncertainty of the weights widens an interval.
 	doubt = .5
 )
 
-// leading leaves the routes with the most requests, and adds the others up.
+// leading returns the routes with the most requests, followed by the sum of the others under an
+// empty name.
 func leading(all []RouteCount) []RouteCount {
 	all = slices.Clone(all)
 	slices.SortStableFunc(all, func(a, b RouteCount) int { return cmp.Compare(b.Requests, a.Requests) })
@@ -66,17 +71,18 @@ func leading(all []RouteCount) []RouteCount {
 	return append(slices.Clone(all[:costed]), rest)
 }
 
-// mix is what windows show of the routes.
+// mix is what the windows show about the routes.
 type mix struct {
 	names  []string
 	shares []float64   // of the present requests
-	rates  [][]float64 // of each window and route
-	// weights against a request of the present mix, and their standard deviations
+	rates  [][]float64 // by window and route
+	// weights relative to a request of the present mix, and their standard deviations
 	weights, unsure []float64
-	off             float64 // the standard deviation of what the present mix weighs, as a share
+	off             float64 // relative standard deviation of the present mix's weight
 }
 
-// mixOf fits the weights of the routes. nil where windows do not say what their requests were.
+// mixOf fits the weights of the routes. It returns nil if the windows do not say to which routes
+// their requests belong.
 func mixOf(with []usage) *mix {
 	m := &mix{}
 	totals := map[string]uint64{}
@@ -98,7 +104,7 @@ func mixOf(with []usage) *mix {
 	if len(m.names) == 0 {
 		return nil
 	}
-	m.names = append(m.names, "") // the others
+	m.names = append(m.names, "") // the other routes
 	for _, w := range with {
 		m.rates = append(m.rates, m.ratesOf(&w))
 	}
@@ -107,7 +113,8 @@ func mixOf(with []usage) *mix {
 	return m
 }
 
-// ratesOf are the rates of a window's routes. What it does not name is of the others.
+// ratesOf is the rates of a window's routes. Requests that it does not assign to a named route
+// count for the other routes.
 func (m *mix) ratesOf(w *usage) []float64 {
 	rates := make([]float64, len(m.names))
 	left := w.rate
@@ -135,7 +142,8 @@ func (m *mix) present() {
 	}
 }
 
-// alike are the windows with the rates of the present mix that would have kept the loops as busy.
+// alike returns the windows, each with the rate of the present mix that would have kept the loops
+// equally busy.
 func (m *mix) alike(with []usage) []usage {
 	with = slices.Clone(with)
 	for i := range with {
@@ -144,7 +152,8 @@ func (m *mix) alike(with []usage) []usage {
 	return with
 }
 
-// fit finds the weights. The exponent depends on them, as they on it, so both are found in turn.
+// fit finds the weights. The exponent depends on the weights, and they depend on the exponent, so
+// fit finds both by iteration.
 func (m *mix) fit(with []usage) {
 	m.weights = slices.Repeat([]float64{1}, len(m.names))
 	for range 3 {
@@ -156,10 +165,11 @@ func (m *mix) fit(with []usage) {
 	}
 }
 
-// weigh is the least-squares fit of the weights at an exponent, each with a prior around the mean.
+// weigh fits the weights by least squares for a given exponent, each with a prior around 1, the
+// mean request.
 func (m *mix) weigh(with []usage, exponent float64) {
 	n := len(m.names)
-	worth := make([]float64, len(with)) // of a window, in mean requests a second
+	worth := make([]float64, len(with)) // of each window, in mean requests a second
 	sum, rate := 0.0, 0.0
 	for i, w := range with {
 		worth[i] = math.Pow(max(w.busy, 1e-9), 1/exponent)
@@ -170,7 +180,7 @@ func (m *mix) weigh(with []usage, exponent float64) {
 	}
 	sigma := 5 * noise
 	var cov [][]float64
-	for range 3 { // how noisy the windows are shows when the weights are known
+	for range 3 { // the noise of the windows is known only once the weights are
 		normal, right := matrix(n), make([]float64, n)
 		for r := range n {
 			normal[r][r] = 1 / (apart * apart)
@@ -199,7 +209,7 @@ func (m *mix) weigh(with []usage, exponent float64) {
 	m.normalize(cov)
 }
 
-// normalize makes a request of the present mix weigh 1.
+// normalize scales the weights so that a request of the present mix weighs 1.
 func (m *mix) normalize(cov [][]float64) {
 	mean := max(dot(m.weights, m.shares), 1e-9)
 	m.unsure = make([]float64, len(m.names))
@@ -212,7 +222,7 @@ func (m *mix) normalize(cov [][]float64) {
 	m.off = math.Sqrt(max(0, variance)) / mean
 }
 
-// costs are those of the routes, where a request of the present mix costs so many microseconds.
+// costs is the costs of the routes if a request of the present mix costs mean microseconds.
 func (m *mix) costs(mean float64) (all []RouteCost) {
 	for i, name := range m.names {
 		if m.shares[i] == 0 {
@@ -241,7 +251,7 @@ func matrix(n int) [][]float64 {
 	return m
 }
 
-// inverse inverts a positive definite matrix, which it destroys, by Gauss and Jordan.
+// inverse inverts a positive definite matrix by Gauss–Jordan elimination. It destroys m.
 func inverse(m [][]float64) [][]float64 {
 	n := len(m)
 	inv := matrix(n)

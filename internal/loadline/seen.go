@@ -5,25 +5,25 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Met is the requests that found the same number of others of their loop at the target when they
-// were sent.
+// Met is the requests that, when they were sent, found the same number of other requests of their
+// loop at the target.
 type Met struct {
 	Count uint64
-	// of the times from the sending to the answer in nanoseconds, and of their squares
+	// the sums of the times from sending to the answer, in nanoseconds, and of their squares
 	Sum, Squares float64
 }
 
 // Seen is what was seen of one target over a time.
 type Seen struct {
-	Met    []Met          // by how many others they found; at most measure.MostFound+1
-	Times  hist.Histogram // of all of them
+	Met    []Met          // by the number of others found; at most measure.MostFound+1 long
+	Times  hist.Histogram // of all answered requests
 	Failed uint64         // requests without a good answer
 }
 
-// Requests is how many there were.
+// Requests is the number of requests, answered and failed.
 func (s *Seen) Requests() uint64 { return s.Times.Count() + s.Failed }
 
-// Add adds what was seen over another time, or by another loop.
+// Add adds o, which was seen over another time or by another loop.
 func (s *Seen) Add(o *Seen) {
 	if n := min(len(o.Met), measure.MostFound+1); n > len(s.Met) {
 		s.Met = append(s.Met, make([]Met, n-len(s.Met))...)
@@ -36,7 +36,7 @@ func (s *Seen) Add(o *Seen) {
 	s.Failed += o.Failed
 }
 
-// late is how many took longer than so many nanoseconds, or failed.
+// late is how many requests took longer than limit nanoseconds, or failed.
 func (s *Seen) late(limit int64) float64 {
 	late := float64(s.Failed)
 	before := int64(0)
@@ -50,8 +50,8 @@ func (s *Seen) late(limit int64) float64 {
 	return late
 }
 
-// sparse is a histogram in the lab's finer buckets, its counts times a share: those of a bucket are
-// spread evenly.
+// sparse converts a histogram to the lab's finer buckets and multiplies its counts by share. It
+// spreads the counts of each bucket evenly.
 func sparse(h *hist.Histogram, share float64) measure.Sparse {
 	s := measure.Sparse{Sum: uint64(float64(h.Sum()) * share), Max: h.Max()}
 	counts := h.Counts()

@@ -1,43 +1,43 @@
 // Package loadline estimates how much the instance and the services behind it can carry, and how
-// close the present load is to that. It uses the traffic that flows and sends none of its own. It
+// close the present load is to that. It observes the live traffic and sends none of its own. It
 // works on counts that other packages pass in, and must not know sockets, loops or the
 // configuration.
 package loadline
 
-// Status is what is known now.
+// Status is the estimator's present state.
 type Status struct {
 	// Rate: requests a second that the instance answers now
 	Rate float64 `json:"rate_per_second"`
 	// Limit is the estimate with the least headroom, by its Name; empty while none is known.
 	Limit string `json:"limit,omitempty"`
-	// Headroom is that estimate's.
+	// Headroom is the headroom of that estimate.
 	Headroom *Interval `json:"headroom,omitempty"`
 	// Instance: "gateway cpu", "descriptors", "memory"
 	Instance []Estimate `json:"instance"`
-	// Upstreams has one for each, in the order of their names.
+	// Upstreams has one estimate for each upstream, in the order of their names.
 	Upstreams []Estimate `json:"upstreams"`
-	// Routes is what a request of each route costs the processors, those with the most requests first; absent
-	// while the loops are too idle to say.
+	// Routes is the processor time that a request of each route costs, the routes with the most
+	// requests first. It is absent while the loops are too idle to say.
 	Routes []RouteCost `json:"routes,omitempty"`
 }
 
 // Estimate is how much one resource can carry, at the present mix of requests.
 type Estimate struct {
 	Name string `json:"name"` // "gateway cpu", or the upstream's
-	// Rate: requests a second that use it now
+	// Rate: requests a second that use the resource now
 	Rate float64 `json:"rate_per_second"`
-	// Capacity: requests a second at which it is used up, or at which objectives are no longer met;
-	// nil while it is unknown, and Why says what is missing
+	// Capacity: requests a second at which the resource is used up, or at which objectives are no
+	// longer met. While it is unknown it is nil, and Why says what is missing.
 	Capacity *Interval `json:"capacity_per_second,omitempty"`
 	// Headroom is 1 − Rate ÷ Capacity, at least 0.
 	Headroom *Interval `json:"headroom,omitempty"`
 	// Age: seconds since the newest traffic that the estimate rests on
 	Age float64 `json:"age_seconds"`
-	How string  `json:"how,omitempty"` // what it rests on, for a person
-	Why string  `json:"why,omitempty"` // what is missing, for a person
+	How string  `json:"how,omitempty"` // what the estimate rests on, for people
+	Why string  `json:"why,omitempty"` // what is missing, for people
 }
 
-// Interval is an estimate with the range in which the true value lies in 95 of 100 cases.
+// Interval is an estimate with its 95 % confidence interval.
 type Interval struct {
 	Low      float64 `json:"low"`
 	Estimate float64 `json:"estimate"`

@@ -11,48 +11,49 @@ import (
 	"plimsoll/internal/lab/slo"
 )
 
-// What is kept of a target is the last ten minutes, in parts of a minute: how long a request takes
-// by how many others it finds depends little on the rate, so that the rates inside one part may
-// differ. Of the parts some groups of alike rates are made, which are the steps that the survey's
-// model is fitted to.
+// The history of a target is its last ten minutes, in parts of a minute. How long a request takes
+// for a given number of others at the target depends little on the rate, so the rate may vary
+// within a part. Parts of similar rates are grouped into steps, to which the survey's model is
+// fitted.
 
 const (
 	second = int64(1e9)
-	// part is how long a part of a target's history is, and kept how many there are.
+	// part is the length of a part of a target's history in nanoseconds, and kept is how many parts
+	// there are.
 	part = 60 * second
 	kept = 10
-	// groups is how many steps a history is made into at most: each costs the fit the simulation of
-	// a queue for every candidate.
+	// groups is the largest number of steps made from a history. For each step, the fit simulates a
+	// queue for every candidate.
 	groups = 2
-	// arrivals is how many requests each of these simulations has.
+	// arrivals is the number of requests in each of these simulations.
 	arrivals = 36_000
-	// alike is the ratio of rates in one group, where there are not too many groups.
+	// alike is the largest ratio of rates within a group, unless that would make too many groups.
 	alike = 1.25
-	// enough is how many requests a step counts at most. More would not make the fit better, as
-	// the model itself is off by more than these leave in doubt; but slower.
+	// enough is how many requests of a step count at most. More would make the fit slower but not
+	// better, because the error of the model itself is larger than the remaining uncertainty.
 	enough = 500_000
-	// fewest is how many requests in all a fit is tried with.
+	// fewest is how many requests in total a fit needs.
 	fewest = 500
-	// mostBad is the share of requests that a part may fail, or answer too late, to be gentle: what
-	// is above its line has a queue of everything that waits, and shows no station.
+	// mostBad is the share of requests that may fail or be answered too late in a gentle part.
+	// Above its line, a target is one long queue, which does not show its stations.
 	mostBad = .01
-	// changed is the ratio by which the time of an uncrowded request must have moved for the target
-	// to be another one than before.
+	// changed is the ratio by which the time of uncrowded requests must change for the target to
+	// count as a different one.
 	changed = 1.3
-	// fewestAlone is how many uncrowded requests say so.
+	// fewestAlone is how many uncrowded requests that takes.
 	fewestAlone = 100
 )
 
-// Objective is what the answers of an upstream are held to.
+// Objective is the service-level objective for the answers of an upstream.
 type Objective struct {
-	Name  string  // of the class, for a person
+	Name  string  // of the class, for people
 	Share float64 // of the requests that may be bad
-	Limit int64   // nanoseconds after which an answer is bad; 0 where none is too late
+	Limit int64   // nanoseconds after which an answer is bad; 0 for no limit
 }
 
-// history is what was seen of one target lately.
+// history is what was recently seen of one target.
 type history struct {
-	parts  []span // the oldest first
+	parts  []span // oldest first
 	newest int64  // end of the newest window with requests
 }
 
@@ -64,7 +65,7 @@ type span struct {
 
 func (s *span) rate() float64 { return float64(s.Requests()) * 1e9 / float64(max(s.length, 1)) }
 
-// add adds a window that ended now.
+// add adds a window of the given length that ended now.
 func (h *history) add(now, length int64, s *Seen) {
 	h.forget(now)
 	if n := len(h.parts); n == 0 || now-h.parts[n-1].begin > part {
@@ -78,7 +79,7 @@ func (h *history) add(now, length int64, s *Seen) {
 	}
 }
 
-// forget drops what is too old.
+// forget drops the parts that are too old.
 func (h *history) forget(now int64) {
 	old := 0
 	for old < len(h.parts) && now-h.parts[old].begin > kept*part {
@@ -87,7 +88,7 @@ func (h *history) forget(now int64) {
 	h.parts = slices.Delete(h.parts, 0, old)
 }
 
-// requests is how many there were.
+// requests is the number of requests in the history.
 func (h *history) requests() (n uint64) {
 	for i := range h.parts {
 		n += h.parts[i].Requests()
@@ -95,7 +96,8 @@ func (h *history) requests() (n uint64) {
 	return n
 }
 
-// alone is the mean time, in nanoseconds, of the requests that found nobody at the target.
+// alone is the mean time, in nanoseconds, of requests that found no other request at the target. ok
+// is false if there are fewer than fewestAlone.
 func alone(s *Seen) (mean float64, ok bool) {
 	if len(s.Met) == 0 || s.Met[0].Count < fewestAlone {
 		return 0, false
@@ -103,9 +105,10 @@ func alone(s *Seen) (mean float64, ok bool) {
 	return s.Met[0].Sum / float64(s.Met[0].Count), true
 }
 
-// settled are the newest parts over which the target was the same: a deployment, or another
-// machine, makes what went before a different service. Who finds nobody of this loop may still wait
-// for requests of another, so that a rate that changed as well is not evidence.
+// settled is the newest parts over which the target has not changed: after a deployment or a move
+// to another machine, it is a different service. A request that finds no other request of its own
+// loop may still wait for those of other loops. So a time that changed together with the rate is no
+// evidence.
 func settled(parts []span) []span {
 	for cut := len(parts) - 1; cut > 0; cut-- {
 		was, is := merged(parts[:cut]), merged(parts[cut:])
@@ -123,7 +126,7 @@ func settled(parts []span) []span {
 	return parts
 }
 
-// merged is several parts as one.
+// merged is several parts merged into one.
 func merged(parts []span) (all span) {
 	for i := range parts {
 		all.length += parts[i].length
@@ -132,7 +135,7 @@ func merged(parts []span) (all span) {
 	return all
 }
 
-// gentle are the parts that kept the objective.
+// gentle is the parts in which the target met the objective.
 func gentle(parts []span, o Objective) (good []span) {
 	limit := cmp.Or(o.Limit, math.MaxInt64)
 	for i := range parts {
@@ -145,17 +148,18 @@ func gentle(parts []span, o Objective) (good []span) {
 	return good
 }
 
-// crowded is how many times longer requests take than those that find nobody, where they wait.
+// crowded is how many times longer than uncrowded requests a mean request takes when requests wait.
 const crowded = 3
 
-// slow says that answers come late although hardly anything waits: the target takes that long.
+// slow reports that requests hardly wait, so that late answers are due to the target's own service
+// time.
 func slow(parts []span) bool {
 	all := merged(parts)
 	mean, ok := alone(&all.Seen)
 	return ok && all.Times.Mean() < crowded*mean
 }
 
-// grouped merges parts of alike rates.
+// grouped merges parts of similar rates into at most groups groups.
 func grouped(parts []span) []span {
 	sorted := slices.Clone(parts)
 	slices.SortStableFunc(sorted, func(a, b span) int { return cmp.Compare(a.rate(), b.rate()) })
@@ -177,7 +181,7 @@ func grouped(parts []span) []span {
 	}
 }
 
-// steps are groups as the survey's model takes them.
+// steps converts groups to the steps that the survey's model takes.
 func steps(parts []span, loops int) []measure.Step {
 	all := make([]measure.Step, len(parts))
 	for i := range parts {
@@ -213,23 +217,24 @@ func steps(parts []span, loops int) []measure.Step {
 	return all
 }
 
-// fitted is what a fit found of a target.
+// fitted is the result of a fit.
 type fitted struct {
 	line Interval
 	how  string
-	why  string // there is no line: what is missing
+	why  string // what is missing, if no line was found
 }
 
-// used is the share of the workers' time up to which a rate may be said to be carried: at all of it
-// the queue has no end, however much patience an objective has.
+// used is the largest share of the workers' time at which a rate counts as sustained. At the full
+// time the queue grows without end, whatever the objective allows.
 const used = .98
 
-// off is by how much of the line the station may be another thing than the target and yet fit: that
-// much the estimates of simulated services are off where the fit is sure of itself.
+// off widens the interval for the error of the model: a station that differs from the target may
+// still fit. It is the relative error of estimates for simulated services when the fit itself is
+// certain.
 const off = .05
 
-// fit estimates the rate that a target can carry, from parts of its history. It takes tenths of a
-// second of a processor.
+// fit estimates the rate that a target can carry, from parts of its history. It takes some tenths
+// of a second of processor time.
 func fit(parts []span, o Objective, loops int, seed uint64) fitted {
 	parts = settled(parts)
 	good, objective := gentle(parts, o), slo.Objective{Share: o.Share, Limit: o.Limit}
@@ -270,7 +275,7 @@ func fit(parts []span, o Objective, loops int, seed uint64) fitted {
 	return f
 }
 
-// times is the interval of so many times the value.
+// times multiplies the interval by factor.
 func (i Interval) times(factor float64) Interval {
 	return Interval{i.Low * factor, i.Estimate * factor, i.High * factor}
 }

@@ -1,28 +1,28 @@
 package reactor
 
 // An alarm is for work that must begin within tens of microseconds of its time, such as sending a
-// request on schedule. The timer wheel is for the thousands of deadlines that are hardly ever met:
-// its tick of 4.2 ms is far too coarse. So a loop has one alarm beside it. The loop sleeps in the
-// kernel until just before the alarm, then asks the poller again and again until its time has come,
-// because waking up from sleep takes longer than an alarm may be late.
+// request on schedule. The timer wheel is for thousands of deadlines that hardly ever pass, and its
+// tick of 4.2 ms is far too coarse. So a loop has one alarm beside the wheel. The loop sleeps in
+// the kernel until just before the alarm, then asks the poller again and again until its time has
+// come, because waking up from sleep takes longer than an alarm may be late.
 
 // spinBefore is how long before an alarm the loop stops sleeping, in nanoseconds. A thread that
 // sleeps in epoll_pwait2 with a timer slack of 1 ns wakes up to about 50 µs late on an idle virtual
-// machine; what is later than that no spinning fixes.
+// machine. Spinning cannot make up for later wake-ups.
 const spinBefore = 50_000
 
 // alarm is the loop's one precise deadline.
 type alarm struct {
 	at   int64 // 0 when none is set
 	what Runner
-	fine bool // the thread's timer slack has been taken away
+	fine bool // the thread's timer slack has been set to 1 ns
 	lazy bool // see SleepThrough
 }
 
-// SetAlarm has the loop run r as soon as Clock has reached at, and not before. It replaces the
-// alarm that was set; a caller that needs several deadlines sets the next one when the first has
-// come. The alarm is off when r runs. Time spent waiting for an alarm counts as Waited, although
-// the CPU is in use for the last 50 µs of it.
+// SetAlarm makes the loop run r as soon as Clock reaches at, and not before. It replaces any alarm
+// that is set; a caller with several deadlines sets the next one when the first has come. The alarm
+// is no longer set when r runs. Loop only. Time spent waiting for an alarm counts as Waited,
+// although the CPU is in use for the last 50 µs of it.
 func (l *Loop) SetAlarm(at int64, r Runner) {
 	l.check()
 	l.alarm.at, l.alarm.what = at, r
@@ -32,15 +32,15 @@ func (l *Loop) SetAlarm(at int64, r Runner) {
 	}
 }
 
-// SleepThrough has the loop sleep until the alarm instead of spinning before it. Alarms then ring
-// some 50 µs late, and the processor is left to the programs that share it: spinning takes 4 % of a
-// core at a thousand alarms a second, and all that is idle of it from 20,000 on.
+// SleepThrough makes the loop sleep until the alarm instead of spinning before it. Alarms are then
+// about 50 µs late, and the processor is left to other programs: spinning takes 4 % of a core at a
+// thousand alarms a second, and all of its idle time from 20,000 on.
 func (l *Loop) SleepThrough() {
 	l.check()
 	l.alarm.lazy = true
 }
 
-// StopAlarm makes the alarm not run.
+// StopAlarm cancels the alarm.
 func (l *Loop) StopAlarm() {
 	l.check()
 	l.alarm.at, l.alarm.what = 0, nil
@@ -56,8 +56,8 @@ func (l *Loop) ring() {
 	r.Run()
 }
 
-// sleepFor is how many nanoseconds the loop may sleep in the kernel, for ever when negative, and
-// whether the rest of the time until the alarm is so short that it must not sleep at all.
+// sleepFor is how many nanoseconds the loop may sleep in the kernel (negative means for ever), and
+// whether the alarm is so close that the loop must spin instead.
 func (l *Loop) sleepFor() (ns int64, spin bool) {
 	ns = l.timers.until(l.now)
 	if l.alarm.at == 0 {
@@ -77,7 +77,7 @@ func (l *Loop) sleepFor() (ns int64, spin bool) {
 	return ns, false
 }
 
-// spin asks the poller until something is ready, somebody posts, or the alarm's time has come.
+// spin polls until something is ready, a function is posted, or the alarm is due.
 func (l *Loop) spin() int {
 	for {
 		n := l.poll.poll()

@@ -7,25 +7,26 @@ import (
 )
 
 // The pause between two tries to connect to a unix socket whose accept queue is full, in
-// nanoseconds. It doubles each time that there was no room. The timer wheel rounds it up by one or
+// nanoseconds. It doubles after each try that finds no room. The timer wheel rounds it up by one or
 // two of its ticks.
 const (
 	leastDialPause = int64(time.Millisecond)
 	mostDialPause  = int64(50 * time.Millisecond)
 )
 
-// dialsPerTurn bounds how many waiting connections one turn connects, or fails.
+// dialsPerTurn is how many waiting connections one turn connects, or fails, at most.
 const dialsPerTurn = 64
 
-// backlog is the connections of one loop that wait for room in the accept queue of one unix socket.
+// backlog is the queue of a loop's connections that wait for room in the accept queue of one unix
+// socket.
 //
-// Where TCP would send its SYN again, connect(2) refuses a unix socket with EAGAIN when the queue
-// is full, and no event tells of room. So the loop tries again. Only the connection that has waited
-// longest is tried, and the next one only once that is settled: a try without room costs one system
-// call however many wait, and newcomers overtake nobody.
+// When the accept queue is full, TCP sends its SYN again, but connect(2) on a unix socket fails
+// with EAGAIN, and no event reports room. So the loop tries again. It tries only the connection
+// that has waited longest, and the next one only once that one has succeeded or failed. So a try
+// that finds no room costs one system call however many connections wait, and they connect in
+// order.
 //
-// A backlog is in its loop's table exactly as long as somebody waits, and its timer runs exactly as
-// long.
+// A backlog is in its loop's map, and its timer runs, exactly as long as a connection waits in it.
 type backlog struct {
 	loop        *Loop
 	to          Address
@@ -42,11 +43,11 @@ type place struct {
 	next, prev *place
 }
 
-// noRoom says that connect(2) found the accept queue full. For other families than unix EAGAIN
-// means something else.
+// noRoom reports whether err says that connect(2) found the accept queue full. For families other
+// than unix, EAGAIN means something else.
 func noRoom(to Address, err error) bool { return to.Path != "" && errors.Is(err, syscall.EAGAIN) }
 
-// queueFor makes c, whose socket is fd, wait for room at an address.
+// queueFor makes c, whose socket is fd, wait for room in the accept queue of address to.
 func (l *Loop) queueFor(to Address, c *Conn, fd int, h Handler) {
 	l.check()
 	b := l.waiting[to.Path]
@@ -68,7 +69,7 @@ func (l *Loop) queueFor(to Address, c *Conn, fd int, h Handler) {
 	c.loop, c.handler, c.fd, c.flags, c.failed, c.place = l, h, int32(fd), connecting, 0, p
 }
 
-// leave gives the place up. The last one ends the backlog.
+// leave takes the place out of its backlog. If it was the last one, the backlog ends.
 func (p *place) leave() {
 	b := p.backlog
 	if p.prev == nil {
@@ -105,8 +106,8 @@ func (b *backlog) Expire(_ *Timer, now int64) {
 	}
 }
 
-// settle ends the waiting of a connection: it is connected, which its first event tells, or has
-// failed with err.
+// settle ends a connection's wait. It is connected, which its first event reports, or has failed
+// with err.
 func (c *Conn) settle(err error) {
 	if err == nil {
 		var slot uint32

@@ -2,36 +2,36 @@ package reactor
 
 import "plimsoll/internal/invariant"
 
-// Buffer is a piece of memory of one of the loop's sizes. The one that took it gives it back
-// with PutBuffer, once.
+// Buffer is a piece of memory of one of the loop's sizes. Whoever took it with GetBuffer returns it
+// with PutBuffer, exactly once.
 type Buffer struct {
 	Bytes []byte // all of it; length is its size
-	Start int    // what its owner has in it is Bytes[Start:End]
+	Start int    // the owner's data is Bytes[Start:End]
 	End   int
 	next  *Buffer
 	class uint8
 	out   bool
 }
 
-// Data is what the owner has in the buffer.
+// Data is the owner's data in the buffer.
 func (b *Buffer) Data() []byte { return b.Bytes[b.Start:b.End] }
 
-// Room is what is free behind the data.
+// Room is the free space after the data.
 func (b *Buffer) Room() []byte { return b.Bytes[b.End:] }
 
 // Sizes are the sizes of buffers in bytes, smallest first.
 var Sizes = [...]int{512, 1 << 10, 2 << 10, 4 << 10, 16 << 10, 64 << 10}
 
-// keptBytes is how much memory of each size a loop keeps for the next use; what comes back beyond
-// it is left to the garbage collector.
+// keptBytes is how many bytes of free buffers of each size a loop keeps for reuse. Buffers returned
+// beyond it are left to the garbage collector.
 const keptBytes = 1 << 20
 
-// pool keeps buffers that are not in use, the last one used first, because its memory is still in
-// the CPU's cache.
+// pool keeps the buffers that are not in use. The one returned last is taken first, because its
+// memory is still in the CPU's cache.
 type pool struct {
 	free  [len(Sizes)]*Buffer
 	kept  [len(Sizes)]int
-	least [len(Sizes)]int // of kept, since DropSpareBuffers was called last
+	least [len(Sizes)]int // the least value of kept since the last call of DropSpareBuffers
 	out   [len(Sizes)]int
 }
 
@@ -56,7 +56,7 @@ func (l *Loop) GetBuffer(n int) *Buffer {
 	return b
 }
 
-// PutBuffer gives a buffer back.
+// PutBuffer returns a buffer to the loop.
 func (l *Loop) PutBuffer(b *Buffer) {
 	l.check()
 	if invariant.On {
@@ -78,8 +78,8 @@ func (l *Loop) PutBuffer(b *Buffer) {
 	p.kept[class]++
 }
 
-// DropSpareBuffers leaves half of the buffers to the garbage collector that were not in use at any
-// time since it was called last.
+// DropSpareBuffers leaves to the garbage collector half of the buffers that have not been in use at
+// any time since its last call.
 func (l *Loop) DropSpareBuffers() {
 	l.check()
 	p := &l.buffers

@@ -2,20 +2,20 @@ package reactor
 
 import "plimsoll/internal/invariant"
 
-// Chain is bytes in buffers of one loop, first in, first out. The zero value is an empty one. Who has
-// a chain drops it when it is not needed any more, or its buffers are lost to the loop. All methods
-// are for the loop.
+// Chain is a first-in, first-out queue of bytes in buffers of one loop. The zero value is an empty
+// chain. The owner must call Drop when it no longer needs the chain; otherwise the loop loses the
+// buffers. Loop only.
 //
-// A buffer whose bytes were taken stays in the chain until the next call that may change it: what was
-// taken last is still in it.
+// A buffer whose bytes have all been taken stays in the chain until the next call that may change
+// the chain, so the bytes that Take returned last remain valid.
 type Chain struct {
 	first, last *Buffer
-	length      int // bytes that are in it
-	memory      int // bytes of its buffers
+	length      int // bytes in the chain
+	memory      int // total size of its buffers, in bytes
 }
 
-// Of a chain that has less than chainSmall bytes no buffer is larger than chainBuffer: its memory
-// stays near what is in it.
+// While a chain has less than chainSmall bytes, it gets no buffer larger than chainBuffer, so that
+// its memory is not much more than its contents.
 const (
 	chainSmall  = 64 << 10
 	chainBuffer = 16 << 10
@@ -24,10 +24,11 @@ const (
 // Len is how many bytes are in the chain.
 func (c *Chain) Len() int { return c.length }
 
-// Memory is how many bytes the chain's buffers have, those too that were taken last.
+// Memory is the total size of the chain's buffers in bytes, including the buffer of the bytes taken
+// last.
 func (c *Chain) Memory() int { return c.memory }
 
-// Append copies data behind what is there.
+// Append copies data to the end of the chain.
 func (c *Chain) Append(l *Loop, data []byte) {
 	c.trim(l)
 	for len(data) > 0 {
@@ -41,8 +42,8 @@ func (c *Chain) Append(l *Loop, data []byte) {
 	}
 }
 
-// nextSize is how large a buffer is to be that has room for some of n bytes: as large as all that is
-// there, so that a chain has few buffers.
+// nextSize is the size of a new buffer when n bytes are to be appended. It is at least the chain's
+// length, up to a limit, so that a chain has few buffers.
 func (c *Chain) nextSize(n int) int {
 	if n = max(n, c.length); c.length < chainSmall {
 		return min(n, chainBuffer)
@@ -50,9 +51,9 @@ func (c *Chain) nextSize(n int) int {
 	return min(n, ScratchSize)
 }
 
-// grow makes room for some of n bytes. A chain's only buffer is replaced by a larger one until it has
-// chainBuffer: what Take gives at once is what one buffer has, and each may become a system call.
-// Sizes double, so every byte is copied about once.
+// grow makes room for at least some of n bytes. It replaces a chain's only buffer by a larger one
+// until that has chainBuffer bytes, because Take returns at most one buffer's bytes, and each Take
+// may become a system call. Sizes double, so every byte is copied about once.
 func (c *Chain) grow(l *Loop, n int) {
 	only := c.first
 	if only == nil || only != c.last || len(only.Bytes) >= chainBuffer {
@@ -75,9 +76,9 @@ func (c *Chain) add(b *Buffer) {
 	c.memory += len(b.Bytes)
 }
 
-// Take takes bytes from the front, most at the most: buf[from:to], with what stands in front of from
-// free to be overwritten. They stay valid until the next call of a method that may change the chain.
-// Of an empty chain, to is from.
+// Take removes up to most bytes from the front and returns them as buf[from:to]. The caller may
+// overwrite buf[:from]. The bytes stay valid until the next call of a method that may change the
+// chain. If the chain is empty, to equals from.
 func (c *Chain) Take(l *Loop, most int) (buf []byte, from, to int) {
 	c.trim(l)
 	b := c.first
@@ -91,14 +92,15 @@ func (c *Chain) Take(l *Loop, most int) (buf []byte, from, to int) {
 	return b.Bytes, from, to
 }
 
-// trim gives the buffers back of which all was taken: only the first one can be such.
+// trim returns the first buffer to the loop if all its bytes were taken. No other buffer can be
+// empty.
 func (c *Chain) trim(l *Loop) {
 	if b := c.first; b != nil && b.Start == b.End {
 		c.drop(l)
 	}
 }
 
-// drop gives the first buffer back.
+// drop returns the first buffer to the loop.
 func (c *Chain) drop(l *Loop) {
 	b := c.first
 	c.first, b.next = b.next, nil
@@ -109,7 +111,7 @@ func (c *Chain) drop(l *Loop) {
 	l.PutBuffer(b)
 }
 
-// Drop gives all buffers back, with what is in them.
+// Drop discards the contents and returns all buffers to the loop.
 func (c *Chain) Drop(l *Loop) {
 	for c.first != nil {
 		c.drop(l)

@@ -11,29 +11,29 @@ import (
 
 // Handler is the owner of a Conn. Its methods run on the loop, and may close the Conn.
 type Handler interface {
-	// Connected tells that a Dial has succeeded, or why it failed.
+	// Connected reports that a Dial has succeeded (err is nil), or why it failed.
 	Connected(err error)
-	// Readable tells that there may be bytes, the end or an error to Read. It is told once for each
-	// change: who stops reading before ErrAgain reads on by itself later.
+	// Readable reports that there may be bytes, the end or an error to Read. It is called once for
+	// each change: an owner that stops reading before ErrAgain must resume by itself.
 	Readable()
-	// Drained tells that Queued has fallen to a low mark after the Conn was Congested, and that the
-	// socket has room again.
+	// Drained reports that Queued has fallen to the low mark after the Conn was Congested, and that
+	// the socket has room again.
 	Drained()
 }
 
-// The marks of write queues, in bytes. Above the high mark the owner stops producing; Drained tells
-// when to go on. The high mark of each is HighWater while all queues of the loop together hold less
-// than LoopQueue, and TightWater from there on. Who moves at most Loop.Piece bytes at a time holds,
-// on a loop, at most LoopQueue and one queue of HighWater, and TightWater and one piece of that
-// size for each slow reader beyond.
+// The marks of write queues, in bytes. Above the high mark the owner must stop producing until
+// Drained is called. The high mark of each queue is HighWater while all queues of the loop together
+// hold less than LoopQueue, and TightWater from there on. If owners write at most Loop.Piece bytes
+// at a time, a loop's queues hold at most LoopQueue and one queue of HighWater, plus, for each
+// further slow reader, TightWater and one piece of that size.
 const (
 	HighWater  = 256 << 10
 	LowWater   = 32 << 10
 	TightWater = 16 << 10
 	LoopQueue  = 16 << 20
 
-	// mostQueued is what owners queue in all who stop where they are congested: one piece more, and
-	// its head.
+	// mostQueued is the most that an owner queues if it stops when congested: HighWater, one more
+	// piece and that piece's head.
 	mostQueued = HighWater + ScratchSize + 16<<10
 )
 
@@ -41,13 +41,12 @@ const (
 // queue of pipelined answers took 256 system calls to send.
 const sharedBuffer = 4 << 10
 
-// UnsentLimit is how many bytes of a TCP connection the kernel holds that it has not sent: 128 KB,
-// beyond what is on its way. Without a limit it holds up to 4 MB for a slow reader
-// (net.ipv4.tcp_wmem).
+// UnsentLimit is how many unsent bytes of a TCP connection the kernel holds, beyond what is on its
+// way. Without a limit it holds up to 4 MB for a slow reader (net.ipv4.tcp_wmem).
 const UnsentLimit = 128 << 10
 
 // ErrAgain says that there is nothing to read now. It is a net.Error that is Temporary, which
-// crypto/tls takes for a pause.
+// crypto/tls treats as a pause.
 var ErrAgain error = again{}
 
 type again struct{}
@@ -59,41 +58,40 @@ func (again) Temporary() bool { return true }
 // ErrClosed is the error of a Conn that was closed by its owner.
 var ErrClosed = errors.New("connection is closed")
 
-// Conn is a non-blocking stream socket that lives on one loop, embedded in its owner. It owns no
-// buffer but for bytes that the kernel did not take.
+// Conn is a non-blocking stream socket that lives on one loop, embedded in its owner. It owns
+// buffers only for bytes that the kernel has not taken.
 type Conn struct {
 	loop    *Loop
 	handler Handler
-	first   *Buffer // bytes that wait to be sent, oldest first
+	first   *Buffer // first buffer of the bytes that wait to be sent, oldest first
 	last    *Buffer
 	queued  int
 	written int64 // bytes given to Write, less those that CutWrite has dropped
 	sent    int64 // Clock when bytes last went into the socket
 	fd      int32 // -1 when closed
 	slot    uint32
-	place   *place // while Dial waits for room in a unix socket's accept queue; nil otherwise
+	place   *place // not nil while Dial waits for room in a unix socket's accept queue
 	flags   connFlags
-	failed  uint16 // the number of the error that sending met; 0 for none
+	failed  uint16 // errno of the error that sending met; 0 for none
 }
 
 type connFlags uint16
 
 const (
 	connecting connFlags = 1 << iota // Dial's outcome is not known yet
-	mayRead                          // the kernel may have something for us
-	ended                            // the peer sends no more, says the kernel; bytes may be left
+	mayRead                          // there may be something to read
+	ended                            // the peer sends no more; bytes may still be unread
 	// the queue was above its high mark, or the socket took no more of a file
 	tellDrained
 	shutWhenSent // CloseWrite waits for the queue
-	endSent      // the end of what we send went into the socket
+	endSent      // the write side of the socket is shut down
 	accepted     // counted among the loop's clients
-	lent         // Lend: another goroutine reads and writes, and wants to hear of every change
+	lent         // Lend: another goroutine reads and writes, and is told of every change
 	batched      // Batch: what is written goes out with the loop's batch
 	corked       // Cork: what is written is gathered until Push
 )
 
-// attach begins a Conn's life on loop l with a descriptor it owns from now on, even when attach
-// fails.
+// attach puts c on loop l. c owns fd from now on; attach closes it on failure.
 func (c *Conn) attach(l *Loop, fd int, h Handler, flags connFlags) error {
 	c.loop, c.handler, c.fd, c.flags, c.failed = l, h, int32(fd), flags, 0
 	slot, err := l.register(fd, c, edge)
@@ -109,7 +107,7 @@ func (c *Conn) attach(l *Loop, fd int, h Handler, flags connFlags) error {
 	return nil
 }
 
-// Attach makes c the connection of a socket that Accepted brought or Detach gave.
+// Attach makes c the connection of a socket from Accepted or Detach. It closes s on failure.
 func (c *Conn) Attach(l *Loop, s Socket, h Handler) error {
 	flags := connFlags(0)
 	if s.home != nil {
@@ -138,14 +136,14 @@ func (c *Conn) Detach() Socket {
 }
 
 // Dial begins to connect. The outcome comes to h.Connected in a later turn, unless Dial itself
-// fails. What is written before then is queued. How long to wait is the owner's business: Close
-// gives up. A unix socket whose accept queue is full is waited for, as with TCP.
+// fails. What is written before then is queued. Dial has no timeout: the owner gives up with Close.
+// Like TCP, a unix socket whose accept queue is full is tried until there is room.
 func (c *Conn) Dial(l *Loop, to Address, h Handler) error {
 	fd, err := newSocket(to)
 	if err != nil {
 		return fmt.Errorf("socket: %w", err)
 	}
-	if l.waiting[to.Path] != nil { // who is there already goes first
+	if l.waiting[to.Path] != nil { // connections that wait already go first
 		l.queueFor(to, c, fd, h)
 		return nil
 	}
@@ -161,8 +159,8 @@ func (c *Conn) Dial(l *Loop, to Address, h Handler) error {
 	return c.attach(l, fd, h, connecting)
 }
 
-// OutOfResources says whether an error of Dial is a lack of descriptors, ports or memory on this
-// machine, and so says nothing of the address that was dialled.
+// OutOfResources reports whether an error of Dial means that this machine lacks descriptors, ports
+// or memory. Such an error says nothing about the address that was dialled.
 func OutOfResources(err error) bool {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS,
 		syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
@@ -176,21 +174,21 @@ func OutOfResources(err error) bool {
 // Loop is the loop that owns the connection.
 func (c *Conn) Loop() *Loop { return c.loop }
 
-// Open says whether the connection has a socket.
+// Open reports whether the connection has a socket.
 func (c *Conn) Open() bool { return c.loop != nil && c.fd >= 0 }
 
 // FD is the socket's descriptor, for reading its options; -1 when closed.
 func (c *Conn) FD() int { return int(c.fd) }
 
-// PeerEnded says that the peer will send no more, as far as the loop has been told; bytes it sent
-// before may still be unread.
+// PeerEnded reports whether the peer will send no more, as far as the loop knows. Bytes that it
+// sent before may still be unread.
 func (c *Conn) PeerEnded() bool { return c.flags&ended != 0 }
 
-// MayRead says whether a Read could find something without a further event.
+// MayRead reports whether a Read could find something without a further event.
 func (c *Conn) MayRead() bool { return c.flags&mayRead != 0 }
 
-// Alive looks at the socket itself, with one system call, and says that the peer has neither closed
-// it nor sent anything.
+// Alive reports whether the peer has neither closed the connection nor sent unread bytes. It makes
+// one system call.
 func (c *Conn) Alive() bool {
 	_, errno := peek(int(c.fd))
 	return errno == syscall.EAGAIN
@@ -231,8 +229,9 @@ func (c *Conn) ready(ev readiness) {
 	}
 }
 
-// drain sends what is queued and tells the handler when the queue has become short again. It says
-// whether sending went well, and whether the connection is still what it was afterwards.
+// drain sends what is queued and calls Drained if the queue has become short enough. sent reports
+// whether sending met no error, open whether the connection is still on the same slot after the
+// call to the handler.
 func (c *Conn) drain() (sent, open bool) {
 	l, slot := c.loop, c.slot
 	generation := l.slots[slot].generation
@@ -244,12 +243,12 @@ func (c *Conn) drain() (sent, open bool) {
 	return sent, l.slots[slot].generation == generation
 }
 
-// Read reads what there is into p, which is not empty. It returns ErrAgain when there is nothing
-// now, and io.EOF at the peer's orderly end. Any other error is final.
+// Read reads available bytes into p, which must not be empty. It returns ErrAgain when there is
+// nothing to read now, and io.EOF at the peer's orderly end. Any other error is final.
 //
 // A read that does not fill p has emptied the socket: the next Read says ErrAgain without asking
-// the kernel, and the next byte brings a new event. Not so once the peer has ended, because its end
-// brings no second event.
+// the kernel, and the next byte brings a new event. This does not hold once the peer has ended,
+// because the end brings no second event.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.flags&mayRead == 0 {
 		if !c.Open() {
@@ -266,8 +265,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 			}
 			return n, nil
 		case errno == 0:
-			// EPIPE says that the peer takes no more, which does not make the end of what it sent
-			// less orderly.
+			// EPIPE means that the peer accepts no more bytes. What it sent can still have ended in
+			// order.
 			if c.failed != 0 && syscall.Errno(c.failed) != syscall.EPIPE {
 				return 0, syscall.Errno(c.failed)
 			}
@@ -285,7 +284,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 }
 
 // Write sends p, and queues a copy of what the kernel does not take. It never blocks. An error is
-// final: the connection is of no more use and its owner closes it.
+// final: the owner must then close the connection.
 func (c *Conn) Write(p []byte) error {
 	if !c.Open() {
 		return ErrClosed
@@ -296,8 +295,8 @@ func (c *Conn) Write(p []byte) error {
 	return c.write(p, false)
 }
 
-// write is Write on an open connection. more says that more follows at once, which is to leave in the
-// same segments (SendFile).
+// write is Write on an open connection. more says that more bytes follow at once and should go out
+// in the same segments (SendFile).
 func (c *Conn) write(p []byte, more bool) error {
 	c.written += int64(len(p))
 	if c.queued == 0 && c.flags&(connecting|batched|corked) == 0 {
@@ -330,11 +329,11 @@ func (c *Conn) write(p []byte, more bool) error {
 	return nil
 }
 
-// Batch makes what is written from now on go out together with that of other connections, before
-// the loop waits and after a few dozen events at most. It is for small messages: sending them one
-// after the other, with nothing of ours in between, keeps the kernel's code and data in the CPU's
-// caches and wakes a peer once for many of them. Measured with 64 and 512 connections: 3 % and 12 %
-// of a proxied request's CPU. Errors come by Readable.
+// Batch delays what is written from now on, to send it together with what other connections write:
+// before the loop waits, and after a few dozen events at most. It is for small messages. Sending
+// them one after the other, with no code of ours in between, keeps the kernel's code and data in
+// the CPU's caches and wakes a peer once for many messages. Measured with 64 and 512 connections: 3
+// % and 12 % of a proxied request's CPU. Errors are reported through Readable.
 func (c *Conn) Batch() {
 	if c.queued == 0 && c.Open() && c.flags&(connecting|batched|corked) == 0 {
 		c.flags |= batched
@@ -342,24 +341,25 @@ func (c *Conn) Batch() {
 	}
 }
 
-// Batched says that what was written since Batch has not gone out yet, not a byte of it.
+// Batched reports whether what was written since Batch is all still unsent.
 func (c *Conn) Batched() bool { return c.flags&batched != 0 }
 
-// Acknowledge tells the peer at once what has arrived. The kernel would wait up to 40 ms for data
-// to send along, and a peer that gathers small writes (Nagle's algorithm) waits for that before it
-// sends on.
+// Acknowledge sends the TCP acknowledgement of received bytes at once. The kernel would wait up to
+// 40 ms for data to send along, and a peer that gathers small writes (Nagle's algorithm) waits for
+// that before it sends on.
 func (c *Conn) Acknowledge() { acknowledge(int(c.fd)) }
 
-// Sent is Clock from just before bytes last went into the socket. After it would be too late: the
-// kernel may let a peer on the same machine run, and answer, before the call that sends returns,
-// and the answer would seem to have taken no time.
+// Sent is Clock from just before bytes last went into the socket. A time from just after would be
+// too late: the kernel may let a peer on the same machine run and answer before the sending call
+// returns, and the answer would seem to have taken no time.
 func (c *Conn) Sent() int64 { return c.sent }
 
-// Failed says that sending has met an error. Read reports it when it has read what arrived before.
+// Failed reports whether sending has met an error. Read returns that error once it has read what
+// arrived before.
 func (c *Conn) Failed() bool { return c.failed != 0 }
 
-// enqueue keeps p. A message that waits alone has a buffer of its own size; where more wait already
-// they share larger ones, as each buffer is a system call of its own.
+// enqueue appends a copy of p to the queue. A message that waits alone has a buffer of its own
+// size. Further messages share larger buffers, because sending each buffer takes a system call.
 func (c *Conn) enqueue(p []byte) {
 	c.queued += len(p)
 	c.loop.queued += len(p)
@@ -393,9 +393,9 @@ func (c *Conn) enqueue(p []byte) {
 	}
 }
 
-// fail notes that sending met an error, for Read to report once it has read what arrived before.
-// The kernel tells each error once, to the first call: after send was told of a reset, recv
-// says that the peer ended in order, and a body that is cut off would pass for a whole one.
+// fail records that sending met an error, for Read to return once it has read what arrived before.
+// The kernel reports each error only once, to the first call that meets it: after send has failed
+// with a reset, recv reports an orderly end, and a truncated body would pass for a complete one.
 func (c *Conn) fail(errno syscall.Errno) {
 	if c.failed == 0 {
 		c.failed = uint16(errno)
@@ -403,8 +403,8 @@ func (c *Conn) fail(errno syscall.Errno) {
 	c.flags |= mayRead | ended
 }
 
-// flush sends queued bytes until the kernel takes no more. It says whether sending is still
-// possible; Read has the error.
+// flush sends queued bytes until the kernel takes no more. It reports whether sending is still
+// possible; if not, Read returns the error.
 func (c *Conn) flush() bool {
 	began, had := Clock(), c.queued > 0
 	for b := c.first; b != nil; b = c.first {
@@ -449,8 +449,8 @@ func (c *Conn) sendEnd() {
 	shutdown(int(c.fd), syscall.SHUT_WR)
 }
 
-// Queued is how many bytes wait for the peer to take them. What waits for the batch, or for Push,
-// does not count.
+// Queued is how many bytes wait for the peer to take them. Bytes that wait for the batch or for
+// Push do not count.
 func (c *Conn) Queued() int {
 	if c.flags&(batched|corked) != 0 {
 		return 0
@@ -458,33 +458,33 @@ func (c *Conn) Queued() int {
 	return c.queued
 }
 
-// Unsent says that bytes which were written have not gone into the socket, be it that they wait for
-// the peer, for the batch or for Push.
+// Unsent reports whether any written bytes have not gone into the socket, because they wait for the
+// peer, for the batch or for Push.
 func (c *Conn) Unsent() bool { return c.queued > 0 }
 
 // Written is how many bytes were given to Write in all, to be compared with Acked.
 func (c *Conn) Written() int64 { return c.written }
 
-// Acked is how many of the bytes that were Written the peer has acknowledged. It asks the kernel,
-// with one system call, so it is for timers that are due. Only this tells a slow peer from one that
-// does not read: the kernel takes bytes in advance. On a unix socket, whose kernel counts its own
-// overhead too, it lags behind until everything is taken.
+// Acked is how many of the Written bytes the peer has acknowledged. It makes a system call, so call
+// it only when a timer fires. Only Acked tells a slow peer from one that does not read: the kernel
+// takes bytes in advance. On a unix socket, where the kernel counts its own overhead too, Acked is
+// too low until the peer has taken everything.
 func (c *Conn) Acked() int64 {
 	if !c.Open() {
 		return c.written
 	}
 	n := unacknowledged(int(c.fd))
-	if n > 0 && c.flags&endSent != 0 { // the end counts as a byte (RFC 9293, section 3.4)
+	if n > 0 && c.flags&endSent != 0 { // the FIN counts as a byte (RFC 9293, section 3.4)
 		n--
 	}
 	return c.written - int64(c.queued) - int64(n)
 }
 
-// Congested says that the queue was above its high mark, or that the socket took no more of what
-// SendFile was given, and that Drained will be told.
+// Congested reports whether the queue has exceeded its high mark, or the socket took only part of
+// what SendFile or SendStored was given. Drained will be called.
 func (c *Conn) Congested() bool { return c.flags&tellDrained != 0 }
 
-// CloseWrite tells the peer that no more will come, after what is queued. Reading goes on.
+// CloseWrite ends sending, once everything queued is sent. Reading goes on.
 func (c *Conn) CloseWrite() {
 	c.Push()
 	if c.queued > 0 || c.flags&connecting != 0 {
@@ -494,16 +494,17 @@ func (c *Conn) CloseWrite() {
 	c.sendEnd()
 }
 
-// CutWrite is CloseWrite that drops what is queued: the peer gets what the kernel has, and the end.
+// CutWrite is like CloseWrite but drops what is queued: the peer gets what the kernel already has,
+// then the end.
 func (c *Conn) CutWrite() {
 	c.written -= int64(c.queued)
 	c.dropQueue()
 	c.sendEnd()
 }
 
-// Close ends the connection at once; what is queued is lost. What waits for Push is sent, and where
-// the socket does not take all of it Close is Reset: the owner, who saw nothing Queued, takes it
-// for sent. Closing twice does nothing.
+// Close ends the connection at once; what is queued is lost. Bytes that wait for Push are sent
+// first. If the socket does not take them all, Close is Reset, because Queued told the owner that
+// they were sent. Closing twice does nothing.
 func (c *Conn) Close() {
 	if !c.Open() {
 		return
@@ -527,8 +528,7 @@ func (c *Conn) Close() {
 	c.dropQueue()
 }
 
-// Reset is Close that makes the peer see an error rather than an orderly end, so that it cannot
-// take a cut-off body for a whole one.
+// Reset is Close, but the peer sees an error, so that it cannot take a truncated body for complete.
 func (c *Conn) Reset() {
 	if c.Open() {
 		c.dropQueue()
@@ -550,8 +550,7 @@ func (c *Conn) dropQueue() {
 	c.flags &^= tellDrained | shutWhenSent | batched
 }
 
-// RawRead is one recv, for the goroutine that does a TLS handshake while the loop leaves the socket
-// alone.
+// RawRead does one recv, for the goroutine that does a TLS handshake on a lent socket.
 func (c *Conn) RawRead(p []byte) (int, error) {
 	for {
 		n, errno := recv(int(c.fd), p)
@@ -568,8 +567,8 @@ func (c *Conn) RawRead(p []byte) (int, error) {
 	}
 }
 
-// RawWrite is one send, for the goroutine that does a TLS handshake while the loop leaves the
-// socket alone. It may be short.
+// RawWrite does one send, for the goroutine that does a TLS handshake on a lent socket. It may
+// write only a part of p.
 func (c *Conn) RawWrite(p []byte) (int, error) {
 	for {
 		n, errno := send(int(c.fd), p)
@@ -584,13 +583,14 @@ func (c *Conn) RawWrite(p []byte) (int, error) {
 	}
 }
 
-// Shutdown ends both directions and keeps the descriptor, so that a goroutine that waits on the
-// socket is woken and the descriptor's number cannot be given to another connection meanwhile.
+// Shutdown ends both directions but keeps the descriptor, whose number cannot be reused meanwhile.
+// A goroutine that waits on the socket is woken.
 func (c *Conn) Shutdown() { shutdown(int(c.fd), syscall.SHUT_RDWR) }
 
-// Lend leaves the socket to a goroutine that uses RawRead and RawWrite. Readable is told of every
-// change until TakeOver, also of room to write.
+// Lend leaves the socket to a goroutine that uses RawRead and RawWrite. Until TakeOver, Readable is
+// called for every change, including room to write.
 func (c *Conn) Lend() { c.flags |= lent }
 
-// TakeOver ends Lend. There may be something to read, as the goroutine has used up the events.
+// TakeOver ends Lend. It assumes that there is something to read, because the goroutine has used up
+// the events.
 func (c *Conn) TakeOver() { c.flags = c.flags&^lent | mayRead }

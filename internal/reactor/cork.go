@@ -2,19 +2,20 @@ package reactor
 
 import "slices"
 
-// corksAtOnce is for how many connections a loop gathers at a time: as many buffers of ScratchSize
-// stay in the processor's cache.
+// corksAtOnce is how many connections of a loop may be corked at a time. That many buffers of
+// ScratchSize stay in the processor's cache.
 const corksAtOnce = 8
 
-// Cork gathers what is written from now on until Push, which comes in the same turn. What fills a
-// buffer of ScratchSize goes out before, and so does what the connection has that was corked the
-// longest, where too many are. It is for messages of some kilobytes that come one after the other:
-// each call that sends has the kernel look at the connection's pacing, and wakes a peer on the same
-// machine, which costs more than a copy. Measured with 8 and 64 connections of HTTP/2 and responses
-// of 16 KB: 19 % and 11 % of a request's CPU.
+// Cork gathers what is written from now on until Push, which the caller must call in the same turn.
+// What is gathered is sent earlier when it fills a buffer of ScratchSize, or when another
+// connection is corked, corksAtOnce are corked already, and this one has been corked longest. Cork
+// is for messages of a few kilobytes in quick succession: each call that sends makes the kernel
+// evaluate the connection's pacing and wakes a peer on the same machine, which costs more than a
+// copy. Measured with 8 and 64 connections of HTTP/2 and responses of 16 KB: 19 % and 11 % of a
+// request's CPU.
 //
-// A connection that waits for its peer gathers already, and is not corked: what is corked is
-// Unsent, but not Queued, and does not make a Conn Congested.
+// Cork does nothing on a connection that waits for its peer, because that one gathers already.
+// Corked bytes are Unsent but not Queued, and do not make a Conn Congested.
 func (c *Conn) Cork() {
 	if c.queued > 0 || !c.Open() || c.flags&(connecting|batched|corked|tellDrained) != 0 {
 		return
@@ -27,19 +28,20 @@ func (c *Conn) Cork() {
 	c.flags |= corked
 }
 
-// Push sends what was gathered since Cork. It calls no handler: Failed says whether it went well,
-// and Queued whether the peer took it.
+// Push sends what was gathered since Cork. It calls no handler: Failed reports whether sending met
+// an error, and Queued how much the peer has not taken.
 func (c *Conn) Push() {
 	if c.flags&corked != 0 && c.flush() {
 		c.leaveCorks()
 	}
 }
 
-// full says that a message of n bytes does not fit behind what is corked.
+// full reports that a message of n bytes does not fit after what is corked.
 func (c *Conn) full(n int) bool { return c.queued > 0 && n > len(c.last.Room()) }
 
-// uncork makes what was gathered, and the peer did not take, wait as anything else does: in a
-// buffer of its size, as the peer may be slow, and Congested where it is much.
+// uncork turns the gathered bytes that the peer did not take into an ordinary queue. They move to a
+// buffer of their own size, because the peer may be slow, and the Conn becomes Congested if they
+// exceed the high mark.
 func (c *Conn) uncork() {
 	if c.flags&corked == 0 {
 		return
@@ -56,8 +58,8 @@ func (c *Conn) uncork() {
 	}
 }
 
-// leaveCorks takes c out of those that gather. The loop keeps no other: c may be used again
-// elsewhere.
+// leaveCorks takes c off the loop's list of corked connections. The loop keeps no other reference
+// to a corked connection, so c may then be reused.
 func (c *Conn) leaveCorks() {
 	if c.flags&corked != 0 {
 		c.flags &^= corked

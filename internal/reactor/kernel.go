@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Kernel is what loops and sockets ask of the operating system. The ordinary one is the machine's,
-// behind the functions of sys_linux.go and poll_linux.go (or their darwin namesakes), and no value
-// of this type stands for it: Simulate puts a model in its place, for a whole process, so that a
-// gateway can run in virtual time against peers that a seed has drawn.
+// Kernel is what loops and sockets need from the operating system. The machine's own kernel is used
+// through the functions of sys_linux.go and poll_linux.go (or their darwin namesakes), and no value
+// of this type represents it. Simulate replaces it by a model for the whole process, so that a
+// gateway can run in virtual time against peers generated from a seed.
 //
 // A model's methods keep the contract of the system calls they are named after, on non-blocking
-// stream sockets. They are called one at a time, by the goroutine that steps the loops or, for
-// Close and the calls of a TLS handshake, by another while no loop is stepped.
+// stream sockets. Calls never overlap. They are made by the goroutine that steps the loops. Close
+// and the calls of a TLS handshake may also be made by another goroutine, while no loop is stepped.
 type Kernel interface {
 	// Clock is Clock's value: monotonic nanoseconds, never 0.
 	Clock() int64
@@ -23,8 +23,8 @@ type Kernel interface {
 	// CPU is the processor time of the loop that is stepped, in nanoseconds.
 	CPU() int64
 
-	// Socket makes a socket for a peer of that address's family. It and what Listen accepts hold at
-	// most UnsentLimit unsent.
+	// Socket makes a socket of the address's family. This socket, and those that Accept returns,
+	// hold at most UnsentLimit unsent bytes.
 	Socket(to Address) (fd int, err error)
 	// Connect begins to connect; EINPROGRESS is not an error here. EAGAIN says that a unix socket's
 	// accept queue is full: the socket can be connected later, and no event tells when.
@@ -43,32 +43,32 @@ type Kernel interface {
 	SocketError(fd int) syscall.Errno
 	// Unacknowledged is how many bytes were sent that the peer has not acknowledged.
 	Unacknowledged(fd int) int
-	// PeerEnded says that the peer will send no more, whatever of it has not been read yet.
+	// PeerEnded reports whether the peer will send no more, even if bytes are still unread.
 	PeerEnded(fd int) bool
 	// Shutdown ends reading, writing or both; how is a SHUT_ constant.
 	Shutdown(fd, how int)
-	// ResetOnClose makes Close tell the peer of an error.
+	// ResetOnClose makes Close report an error to the peer.
 	ResetOnClose(fd int)
 	Close(fd int)
-	// Reserve opens a descriptor that stands for nothing, -1 when there is none left.
+	// Reserve opens a spare descriptor; -1 when there is none left.
 	Reserve() (fd int)
 
 	// NewPoller makes the readiness interface of one loop.
 	NewPoller(l *Loop) (Poller, error)
-	// Run is a loop's life: the model calls Step until that says that the loop has stopped, then
-	// returns.
+	// Run runs a loop: it calls Step until the loop has stopped.
 	Run(l *Loop)
 }
 
-// Poller is epoll, or its like, as a Kernel has it.
+// Poller is a Kernel's counterpart of epoll.
 type Poller interface {
-	// Add watches a descriptor until it is closed or removed: both ways, each change told once, or,
-	// with level, whether it is readable, told as long as it is.
+	// Add watches a descriptor until it is closed or removed. It reports each change once, in both
+	// directions. With level, it reports readability, and as long as it lasts.
 	Add(fd int, token uint64, level bool) error
 	Remove(fd int)
-	// Poll writes what is ready to events, at most as many as there is room for, and does not wait.
+	// Poll writes up to len(events) ready events to events and returns their number. It does not
+	// wait.
 	Poll(events []Event) int
-	// Wake makes the loop be stepped although nothing is ready. Any goroutine may call it.
+	// Wake causes the loop to be stepped although nothing is ready. Any goroutine may call it.
 	Wake()
 	Close()
 }
@@ -82,17 +82,18 @@ type Event struct {
 	Broken    bool // an error is pending, or both directions have ended
 }
 
-// model stands for the machine's kernel where it is not nil. The branch on it costs less than 1 ns
-// of a system call's 200 to 2,000.
+// model replaces the machine's kernel if it is not nil. Testing it costs less than 1 ns; a system
+// call costs 200 to 2,000 ns.
 var model Kernel
 
-// Simulate makes k the kernel of every loop and socket from now on; nil is the machine's own. It
-// must be called while there are none.
+// Simulate makes k the kernel of every loop and socket from now on; nil means the machine's own. It
+// must be called while there are no loops and no sockets.
 func Simulate(k Kernel) { model = k }
 
-// Step is one turn of a loop that a Kernel runs, and has let wait for its processor for late
-// nanoseconds. It returns for how many nanoseconds the loop would sleep now, for ever when negative,
-// unless something becomes ready or somebody posts; running is false once the loop has stopped.
+// Step runs one turn of a loop for a Kernel. late is how many nanoseconds the Kernel let the loop
+// wait for its processor. sleep is how many nanoseconds the loop would sleep now, for ever when
+// negative, unless something becomes ready or a function is posted. running is false once the loop
+// has stopped.
 func (l *Loop) Step(late int64) (sleep int64, running bool) {
 	l.sleeping.Store(false)
 	now := Clock()
@@ -104,7 +105,7 @@ func (l *Loop) Step(late int64) (sleep int64, running bool) {
 	l.stepping = true
 	l.turn(l.poll.poll())
 	if l.stopped {
-		l.end() // which is inside, too: listeners that are still closing end with the loop
+		l.end() // still inside the step: it touches the listeners that are still closing
 		l.stepping = false
 		return 0, false
 	}
@@ -124,7 +125,7 @@ func (l *Loop) Step(late int64) (sleep int64, running bool) {
 	return sleep, true
 }
 
-// What follows are the system calls, to the machine or to its model.
+// The functions below are the system calls, made to the machine's kernel or to its model.
 
 func recv(fd int, p []byte) (int, syscall.Errno) {
 	if model != nil {
@@ -140,7 +141,7 @@ func send(fd int, p []byte) (int, syscall.Errno) {
 	return sysSend(fd, p)
 }
 
-// sendVector is send of front and parts, in this order, as far as they are taken.
+// sendVector sends front and parts, in this order, as far as the socket takes them.
 func (l *Loop) sendVector(fd int, front []byte, parts [][]byte) (int, syscall.Errno) {
 	if model != nil {
 		return model.Send(fd, slices.Concat(front, slices.Concat(parts...)))
@@ -148,7 +149,7 @@ func (l *Loop) sendVector(fd int, front []byte, parts [][]byte) (int, syscall.Er
 	return l.vector.send(fd, front, parts)
 }
 
-// peek looks at whether something, or the end, is there to be read, and takes nothing.
+// peek reports whether a byte or the end can be read, without consuming anything.
 func peek(fd int) (int, syscall.Errno) {
 	if model != nil {
 		return model.Peek(fd)
@@ -164,7 +165,7 @@ func accept(fd int) (int, netip.AddrPort, syscall.Errno) {
 	return sysAccept(fd)
 }
 
-// newSocket makes a non-blocking stream socket, for a peer of that address, that no child inherits.
+// newSocket makes a non-blocking, close-on-exec stream socket of the address's family.
 func newSocket(to Address) (int, error) {
 	if model != nil {
 		return model.Socket(to)
@@ -177,7 +178,7 @@ func newSocket(to Address) (int, error) {
 	return fd, err
 }
 
-// connect begins to connect.
+// connect begins to connect. EINPROGRESS is not an error.
 func connect(fd int, to Address) error {
 	if model != nil {
 		return model.Connect(fd, to)
@@ -207,8 +208,8 @@ func socketError(fd int) error {
 	return nil
 }
 
-// unacknowledged is how many bytes the peer has not acknowledged, those included that have not left
-// the machine.
+// unacknowledged is how many bytes the peer has not acknowledged, including those that have not
+// left the machine.
 func unacknowledged(fd int) int {
 	if model != nil {
 		return model.Unacknowledged(fd)
@@ -241,8 +242,7 @@ func closeSocket(fd int) {
 	sysClose(fd)
 }
 
-// acknowledge sends the acknowledgement that the kernel puts off in the hope that data will carry
-// it.
+// acknowledge sends the acknowledgement that the kernel delays in the hope of sending it with data.
 func acknowledge(fd int) {
 	if model == nil {
 		sysAcknowledge(fd)

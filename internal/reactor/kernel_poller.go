@@ -1,6 +1,6 @@
 package reactor
 
-// modelPoller is a Kernel's Poller as a loop uses it.
+// modelPoller adapts a Kernel's Poller to what a loop expects of its poller.
 type modelPoller struct {
 	Poller
 	events [maxEvents]Event

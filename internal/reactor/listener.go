@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// Socket is a connected descriptor between loops: the one that has it attaches or closes it.
+// Socket is a connected descriptor that no Conn owns yet. Whoever holds it must attach or close it.
 type Socket struct {
 	FD   int
 	Peer netip.AddrPort // zero for a unix socket and for a detached connection
-	home *Loop          // the loop that counts it as a client of its own; nil for one that was not accepted
+	home *Loop          // the loop that counts it in conns; nil for a socket that was not accepted
 }
 
-// Close closes a socket that nobody attached. Any goroutine may call it.
+// Close closes a socket that has not been attached. Any goroutine may call it.
 func (s Socket) Close() {
 	closeSocket(s.FD)
 	if s.home != nil {
@@ -25,8 +25,9 @@ func (s Socket) Close() {
 	}
 }
 
-// PeerEnded says that the peer has closed the connection, or will send no more, whatever it has sent
-// before. Where that is not known (unix sockets, darwin) it says no. It is a system call.
+// PeerEnded reports whether the peer has closed the connection or will send no more, even if bytes
+// are still unread. Where the system does not tell (unix sockets, darwin) it returns false. It
+// makes a system call.
 func (s Socket) PeerEnded() bool {
 	if model != nil {
 		return model.PeerEnded(s.FD)
@@ -36,43 +37,46 @@ func (s Socket) PeerEnded() bool {
 
 // Acceptor takes accepted sockets.
 type Acceptor interface {
-	// Accepted runs on the loop that is to own the socket, which may be another than the
-	// listener's.
+	// Accepted hands over an accepted socket. It runs on the loop l that is to own the socket,
+	// which may not be the listener's.
 	Accepted(l *Loop, s Socket)
-	// Accepts runs on the listener's loop when a connection waits, and says whether to accept it now.
-	// If not, the listener asks again in some milliseconds. One that closes does not ask.
+	// Accepts runs on the listener's loop when a connection waits, and reports whether to accept it
+	// now. If not, the listener asks again some milliseconds later. A closing listener accepts
+	// without asking.
 	Accepts(l *Loop) bool
 	// Shed runs on the listener's loop for each connection that was closed at once because the
 	// process is out of descriptors.
 	Shed(l *Loop)
 }
 
-// Listener accepts on one loop. Each loop has its own, bound to the same address with SO_REUSEPORT,
-// so that the kernel spreads the connections and no two loops wait for the same socket.
+// Listener accepts on one loop. Each loop has its own listening socket, bound to the same address
+// with SO_REUSEPORT, so that the kernel spreads the connections and no two loops wait for the same
+// socket.
 type Listener struct {
 	loop     *Loop
 	fd       int
 	slot     uint32
 	acceptor Acceptor
-	reserve  int   // a descriptor kept so that one can be freed to shed connections with; -1 when lost
+	reserve  int   // a spare descriptor, closed to accept and shed a connection; -1 when lost
 	pause    Timer // runs while the listener is out of the poller
 	open     bool
-	closing  int // turns in which it may still accept while it closes; 0 when it does not close
+	closing  int // turns in which a closing listener may still accept; 0 when it is not closing
 }
 
-// AcceptsPerTurn bounds how long a connection storm can keep the loop from those it has.
+// AcceptsPerTurn is how many connections a listener accepts per turn at most, so that a storm of
+// new connections does not keep the loop from its existing ones for long.
 const AcceptsPerTurn = 64
 
-// closingTurns bounds how many times AcceptsPerTurn a listener accepts while it closes: four times
-// the longest queue that kernels keep by default, so that clients who never stop coming cannot keep
-// it open.
+// closingTurns is in how many turns a closing listener accepts AcceptsPerTurn connections at most.
+// Together that is four times the longest queue that kernels keep by default. The bound is there
+// because clients that never stop connecting could otherwise keep the listener open.
 const closingTurns = 256
 
 const (
-	// acceptPause is how long a listener stays away from accept when it fails and nothing can be shed.
+	// acceptPause is how long a listener pauses when accept fails and no connection can be shed.
 	acceptPause = 100 * time.Millisecond
-	// acceptAgain is how long it stays away when its Acceptor takes none: one or two ticks of the
-	// timers, as it comes.
+	// acceptAgain is how long it pauses when its Acceptor refuses to accept. The timer wheel rounds
+	// it up to one or two of its ticks.
 	acceptAgain = time.Millisecond
 )
 
@@ -82,9 +86,9 @@ func BindListener(address Address, backlog int) (fd int, err error) {
 	return bindListener(address, backlog, true)
 }
 
-// BindFirst is BindListener for the first socket of an address: it fails when any other socket
-// listens there, where BindListener would share the address with another process of the same user
-// and take turns with it.
+// BindFirst is BindListener for the first socket of an address: it fails if any other socket
+// listens there. BindListener would instead share the address, and its connections, with another
+// process of the same user.
 func BindFirst(address Address, backlog int) (fd int, err error) {
 	return bindListener(address, backlog, false)
 }
@@ -118,7 +122,7 @@ func bindListener(address Address, backlog int, shared bool) (fd int, err error)
 			}
 			syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, syscall.IPV6_V6ONLY, dual)
 		}
-		setNoDelay(fd) // accepted sockets inherit both, which saves two calls for each
+		setNoDelay(fd) // accepted sockets inherit both options, which saves two calls for each
 		limitUnsent(fd, UnsentLimit)
 	}
 	if err := syscall.Bind(fd, sa); err != nil {
@@ -131,7 +135,7 @@ func bindListener(address Address, backlog int, shared bool) (fd int, err error)
 		}
 		return -1, fmt.Errorf("listen on %s: bind: %w%s", address, err, bindAdvice(err))
 	}
-	// from here on others may share it
+	// from here on, other sockets may share the address
 	if err := reusePort(fd, address, !shared && family != syscall.AF_UNIX); err != nil {
 		return -1, err
 	}
@@ -141,8 +145,7 @@ func bindListener(address Address, backlog int, shared bool) (fd int, err error)
 	return fd, nil
 }
 
-// bindAdvice is what to do about an address that cannot be bound, for the errors that a person
-// meets.
+// bindAdvice is what a user can do about an address that cannot be bound, for the usual errors.
 func bindAdvice(err error) string {
 	switch {
 	case errors.Is(err, syscall.EACCES):
@@ -213,9 +216,10 @@ func openReserve() int {
 }
 
 // Close stops accepting. The connections in the accept queue are accepted first, in this turn and
-// further ones, as closing the socket would reset them; Closing counts the listener until then.
-// With keep another process shares the socket and will serve its queue, so this one accepts once
-// and stops: if the other has given the address up already, nobody else would.
+// later ones, because closing the socket would reset them; Closing counts the listener until then.
+// keep says that another process shares the socket and will serve its queue. Then the listener
+// accepts only once more before it closes, in case that process has already given up the address
+// and would not serve them.
 func (ln *Listener) Close(keep bool) {
 	if !ln.open || ln.closing > 0 {
 		return
@@ -231,7 +235,7 @@ func (ln *Listener) Close(keep bool) {
 	ln.Run()
 }
 
-// Run implements Runner: it accepts more of what is in the queue of a listener that closes.
+// Run implements Runner: it accepts more of the queue of a closing listener.
 func (ln *Listener) Run() {
 	if !ln.open {
 		return
@@ -287,13 +291,13 @@ func (ln *Listener) acceptSome(most int) bool {
 				return false
 			}
 		case syscall.ENOBUFS, syscall.ENOMEM, syscall.EBADF, syscall.EINVAL, syscall.ENOTSOCK:
-			// The last three mean that the socket listens no more (a process that shares it may
-			// have shut it down): it would stay ready for ever.
+			// The last three mean that the socket no longer listens (a process that shares it may
+			// have shut it down). It would stay ready for ever.
 			ln.rest(acceptPause)
 			return false
 		default:
 			// ECONNABORTED, EINTR, and network errors that accept passes on (accept(2)): that
-			// connection is gone, go on
+			// connection is gone, so go on
 		}
 	}
 	return true
@@ -305,8 +309,8 @@ type arrival struct {
 	socket   Socket
 }
 
-// receive has the loop take an accepted socket in its next turn. False means that the loop has
-// stopped; one that stops before that turn closes the socket. Any goroutine may call it.
+// receive makes the loop take an accepted socket in its next turn. It returns false if the loop has
+// stopped. A loop that stops before that turn closes the socket. Any goroutine may call it.
 func (l *Loop) receive(a arrival) bool {
 	l.posts.Lock()
 	if l.over {
@@ -319,10 +323,10 @@ func (l *Loop) receive(a arrival) bool {
 	return true
 }
 
-// place gives the socket to the loop with the fewest clients when this one has clearly more, before
-// anything was read from it. The socket counts as that loop's from here on: were it counted only
-// when it arrives there, a batch would be sent to one loop whole. What a loop that has stopped does
-// not take stays here.
+// place gives the socket, before anything is read from it, to the loop with the fewest clients if
+// this one has clearly more. The other loop counts the socket from here on. If it counted it only
+// on arrival, a whole burst of connections would go to one loop. If that loop has stopped, the
+// socket stays here.
 func (ln *Listener) place(s Socket) {
 	target := ln.loop
 	for _, l := range ln.loop.peers {
@@ -343,8 +347,9 @@ func (ln *Listener) place(s Socket) {
 	ln.acceptor.Accepted(ln.loop, s)
 }
 
-// shed closes one waiting connection when there is no descriptor for it: left in the queue it would
-// keep the listener ready for ever and the client waiting for nothing. It says whether to go on.
+// shed closes one waiting connection when the process has no descriptor for it. Left in the queue,
+// the connection would keep the listener ready for ever and its client waiting in vain. shed
+// reports whether to go on accepting.
 func (ln *Listener) shed() bool {
 	if ln.reserve < 0 {
 		ln.rest(acceptPause)
@@ -360,7 +365,7 @@ func (ln *Listener) shed() bool {
 	return errno == 0
 }
 
-// rest takes the listener out of the poller for some time.
+// rest takes the listener out of the poller for the time pause.
 func (ln *Listener) rest(pause time.Duration) {
 	if ln.pause.deadline != 0 || !ln.open {
 		return

@@ -1,13 +1,14 @@
-// Package reactor runs event loops: readiness, timers, wake-ups, sockets and buffers. It knows no
-// protocol and no gateway. Everything a loop owns is touched by that loop's thread only. Others
-// hand it functions with Post; a listener of another loop hands it accepted sockets in the same
-// way.
+// Package reactor runs event loops: readiness, timers, wake-ups, sockets and buffers. It knows
+// nothing of protocols or of the gateway. Only a loop's own thread touches what the loop owns.
+// Other goroutines pass functions to it with Post; the listeners of other loops pass accepted
+// sockets to it in the same way.
 //
 // In each turn, a loop asks the kernel what is ready, serves it, runs what was posted and deferred,
 // and fires timers. It first asks without waiting, by a raw system call that costs the Go scheduler
-// nothing. Only if nothing is ready does it wait, through the ordinary system call that lets the
-// runtime take the processor away meanwhile. A raw call that could wait would stall the garbage
-// collector for the whole process, so none is ever made.
+// nothing. Only if nothing is ready does it wait, through the ordinary system call, which lets the
+// runtime give the processor to other goroutines meanwhile. A raw call that waits would stall the
+// garbage collector for the whole process. The only one made waits at most 2 ms, and the runtime's
+// preemption signal ends it (see sleep).
 package reactor
 
 import (
@@ -21,8 +22,8 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// Loop is one event loop on a thread of its own. Its methods are for that thread, but for Post,
-// Stop and Connections.
+// Loop is one event loop on a thread of its own. Its methods must be called on that thread, unless
+// their comments say otherwise.
 type Loop struct {
 	ID int
 
@@ -34,57 +35,59 @@ type Loop struct {
 	free    []uint32 // slots that can be used again, last freed first
 	timers  wheel
 	alarm   alarm
-	waiting map[string]*backlog // for room in a unix socket's accept queue, by its path
+	waiting map[string]*backlog // dials waiting for room in a unix socket's accept queue, by path
 	buffers pool
 	scratch []byte
 	closing []*Listener
 	later   []Runner // run at the end of this turn
-	spare   []Runner // later's other half, so that running may defer
+	spare   []Runner // swapped with later, so that deferred work may defer more
 
 	posts    sync.Mutex
 	queue    []func()
-	draining []func() // queue's other half
+	draining []func() // swapped with queue
 	posted   int64    // Clock when posts were last run
 	pending  atomic.Bool
 	sleeping atomic.Bool
-	wakers   atomic.Int32 // goroutines between finding the loop asleep and having woken it
+	wakers   atomic.Int32 // goroutines that found the loop asleep and have not finished waking it
 	over     bool         // Run has returned; guarded by posts
 	arrivals []arrival    // sockets that other loops have accepted for this one; guarded by posts
 	queued   int          // bytes in the write queues of all connections
 	batch    []*Conn      // what Batch gathered
-	corks    []*Conn      // those that gather for Push, longest first; at most corksAtOnce
+	corks    []*Conn      // corked connections, longest corked first; at most corksAtOnce
 	vector   vector       // of SendStored
 	after    []Runner     // run once the batch is out
 	stopped  bool
-	woken    bool // soon, the last time that it slept
+	woken    bool // the last sleep ended within briefly
 	thread   int  // the thread's id while running, for invariant checks
 	stepping bool // Step is on the stack
 
-	closers atomic.Int64 // the length of closing, for others
-	// accepted connections, those on their way here too; read by other loops that balance accepts
+	closers atomic.Int64 // the length of closing, for other goroutines
+	// accepted connections, including those still on their way here; other loops read it to balance
+	// accepts
 	conns  atomic.Int64
 	peers  []*Loop
 	stats  Stats
-	lag    int64 // between two looks at all that is ready, nanoseconds
-	looked int64 // when the last one was
+	lag    int64 // nanoseconds between the last two looks that found all that was ready
+	looked int64 // Clock at the last such look
 	work   work
 	logger *slog.Logger
 }
 
-// Stats are what a loop knows of itself. They are read on the loop.
+// Stats are a loop's own statistics. They are read on the loop.
 type Stats struct {
 	Wall   int64 // nanoseconds since Run began
-	Waited int64 // nanoseconds of them in which it had nothing to do; the rest it was busy
+	Waited int64 // nanoseconds of Wall in which it had nothing to do; it was busy for the rest
 	Turns  uint64
 	Waits  uint64 // turns that had to wait in the kernel
-	Kept   uint64 // of these, those that began without giving the loop's processor away
+	Kept   uint64 // waits that began without giving up the loop's processor (P)
 }
 
 // Runner is deferred work.
 type Runner interface{ Run() }
 
-// slot is what an event finds: the one that registered, and a generation, so that an event for a
-// descriptor that was closed in the same turn, and perhaps opened again, is recognised and dropped.
+// slot is what an event's token refers to: a source and a generation. The generation identifies
+// events for a descriptor that was closed in the same turn, and perhaps reused, so that they are
+// dropped.
 type slot struct {
 	source     source
 	generation uint32
@@ -98,8 +101,8 @@ type source interface {
 // ScratchSize is how many bytes Scratch has.
 const ScratchSize = 64 << 10
 
-// maxEvents bounds how many events one turn takes from the kernel; the rest comes with the next
-// turn.
+// maxEvents is how many events one turn takes from the kernel at most; the next turn takes the
+// rest.
 const maxEvents = 512
 
 // NewGroup makes n loops that know each other, so that they can share accepted sockets evenly. None
@@ -147,31 +150,31 @@ func Wall() time.Time {
 // Now is Clock at the beginning of this turn. It does not move during a turn.
 func (l *Loop) Now() int64 { return l.now }
 
-// Scratch is ScratchSize bytes that anyone on the loop may use until it returns to the loop or
-// calls into another handler.
+// Scratch is ScratchSize bytes that any code on the loop may use until it returns to the loop or
+// calls another handler.
 func (l *Loop) Scratch() []byte { return l.scratch }
 
-// Stats is a copy of what the loop knows of itself now.
+// Stats returns the loop's current statistics.
 func (l *Loop) Stats() Stats {
 	s := l.stats
 	s.Wall = Clock() - l.made
 	return s
 }
 
-// Turn is the number of the present turn. Only the loop may ask.
+// Turn is the number of the current turn. Loop only.
 func (l *Loop) Turn() uint64 { return l.stats.Turns }
 
-// Connections is how many accepted connections the loop holds, those too that another loop has
-// accepted for it and that are still on their way. Any goroutine may ask.
+// Connections is how many accepted connections the loop holds, including those that another loop
+// has accepted for it and that are still on their way. Any goroutine may call it.
 func (l *Loop) Connections() int64 { return l.conns.Load() }
 
 // Closing is how many of the loop's listeners still accept what was in their queues when they were
-// closed. Any goroutine may ask.
+// closed. Any goroutine may call it.
 func (l *Loop) Closing() int64 { return l.closers.Load() }
 
-// Post has the loop call f in its next turn. Any goroutine may call it. It returns at once; after
-// the loop has stopped f is dropped. The queue has no bound of its own: the caller must have one
-// (a request, a handshake, a scrape).
+// Post has the loop call f in its next turn. Any goroutine may call it. It returns at once. Once
+// the loop has stopped, f is dropped. The queue is unbounded, so the caller must bound its calls
+// (say to one per request, handshake or scrape).
 func (l *Loop) Post(f func()) {
 	l.posts.Lock()
 	if l.over {
@@ -183,7 +186,7 @@ func (l *Loop) Post(f func()) {
 	l.rouse()
 }
 
-// rouse makes the loop look at what was posted, in its next turn. Any goroutine may call it.
+// rouse makes the loop run, in its next turn, what was posted. Any goroutine may call it.
 func (l *Loop) rouse() {
 	l.pending.Store(true)
 	if !l.sleeping.Load() {
@@ -196,8 +199,8 @@ func (l *Loop) rouse() {
 	l.wakers.Add(-1)
 }
 
-// Call has the loop call f and waits until it has, or for at most limit; it says whether f was
-// called. It must not be called on a loop.
+// Call has the loop call f and waits until f has returned, or for at most limit if f has not begun
+// by then. It reports whether f was called. It must not be called on a loop.
 func (l *Loop) Call(limit time.Duration, f func()) bool {
 	done := make(chan struct{})
 	var state atomic.Int32 // 0 waiting, 1 taken by the loop, 2 given up
@@ -221,19 +224,19 @@ func (l *Loop) Call(limit time.Duration, f func()) bool {
 	}
 }
 
-// Defer has r run after every event that was ready: fairness for those who have more to do. What is
-// deferred by deferred work, a posted function or a timer runs in the next turn, which then does
-// not wait.
+// Defer makes r run after every event of this turn, so that a source with much to do is fair to the
+// others. What deferred work, a posted function or a timer defers runs in the next turn, which then
+// does not wait.
 func (l *Loop) Defer(r Runner) { l.later = append(l.later, r) }
 
-// AfterBatch has r run once all that Batch gathered until now has gone out.
+// AfterBatch makes r run once everything that Batch has gathered so far has been sent.
 func (l *Loop) AfterBatch(r Runner) { l.after = append(l.after, r) }
 
-// Stop ends Run after the present turn. It must be called on the loop; sources that are still
-// registered stay open, but for listeners that are closing.
+// Stop makes Run return after the current turn. Loop only. Sources that are still registered stay
+// open, except for closing listeners.
 func (l *Loop) Stop() { l.stopped = true }
 
-// Run is the loop's life. It locks the goroutine to its thread and returns after Stop.
+// Run runs the loop until Stop is called. It locks the goroutine to its thread.
 func (l *Loop) Run() {
 	if model != nil {
 		model.Run(l)
@@ -258,8 +261,8 @@ func (l *Loop) Run() {
 	}
 }
 
-// look notes how long what has become ready may have waited. One look may find more than a turn
-// takes: then what is left waits on, and so does the note.
+// look records how long the events it found may have waited. If there may be more events than one
+// turn takes, the rest keep waiting, and looked stays as it was.
 func (l *Loop) look(n int) {
 	if n < maxEvents {
 		l.lag, l.looked = l.now-l.looked, l.now
@@ -282,18 +285,18 @@ func (l *Loop) turn(n int) {
 	l.sendBatch()
 }
 
-// batchSize bounds how many connections' messages wait for each other, and with them how long the
+// batchSize is for how many connections at most a batch gathers messages. It limits how long the
 // first of them waits.
 const batchSize = 32
 
-// sendBatch sends what Batch gathered, then runs what waited for that. Both may gather more.
+// sendBatch sends what Batch gathered, then runs what AfterBatch registered. Both may gather more.
 func (l *Loop) sendBatch() {
 	for len(l.batch)+len(l.after) > 0 {
 		for i := 0; i < len(l.batch); i++ {
 			c := l.batch[i]
 			l.batch[i] = nil
 			if c.flags&batched == 0 {
-				continue // closed meanwhile
+				continue // the connection was closed meanwhile
 			}
 			c.flags &^= batched
 			if sent, open := c.drain(); open && !sent {
@@ -310,10 +313,10 @@ func (l *Loop) sendBatch() {
 	}
 }
 
-// end closes the poller and drops what was posted and not run. A Post that found the loop asleep
-// may still be about to wake it, and must not write to a descriptor that has become somebody
-// else's. It holds no lock meanwhile, so that a wake-up never makes the loop wait for the
-// goroutine that woke it.
+// end closes the poller and drops posted functions that have not run. A Post that found the loop
+// asleep may still be about to wake it, and must not write to a descriptor number that has been
+// reused, so end waits for such calls first. They hold no lock while they wake the loop, so that
+// the loop never waits for the goroutine that woke it.
 func (l *Loop) end() {
 	l.posts.Lock()
 	arrived := l.arrivals
@@ -335,7 +338,7 @@ func (l *Loop) end() {
 	}
 }
 
-// wait blocks until something is ready, a timer is due or somebody posts. The order matters:
+// wait blocks until something is ready, a timer is due or a function is posted. The order matters:
 // sleeping is announced before the last look at pending, and Post sets pending before it looks at
 // sleeping, so one of the two sees the other.
 func (l *Loop) wait() int {
@@ -405,7 +408,7 @@ func (l *Loop) runPosts() {
 	}
 }
 
-// register makes fd known to the poller and returns the slot that stands for it.
+// register adds fd to the poller and returns its slot.
 func (l *Loop) register(fd int, s source, mode interest) (uint32, error) {
 	l.check()
 	var index uint32
@@ -424,8 +427,8 @@ func (l *Loop) register(fd int, s source, mode interest) (uint32, error) {
 	return index, nil
 }
 
-// forget makes the slot's events, those already fetched too, go nowhere. The poller forgets a
-// descriptor when it is closed.
+// forget frees a slot. Its events are dropped, including those already fetched. The kernel removes
+// a descriptor from the poller when it is closed.
 func (l *Loop) forget(index uint32) {
 	l.check()
 	sl := &l.slots[index]
@@ -434,10 +437,11 @@ func (l *Loop) forget(index uint32) {
 	l.free = append(l.free, index)
 }
 
-// tight says that the write queues of the loop hold so much that each may hold little.
+// tight reports whether the loop's write queues together hold so much that each one may hold only
+// TightWater.
 func (l *Loop) tight() bool { return l.queued >= LoopQueue }
 
-// highWater is the high mark of each write queue now.
+// highWater is the current high mark of each write queue.
 func (l *Loop) highWater() int {
 	if l.tight() {
 		return TightWater
@@ -445,7 +449,7 @@ func (l *Loop) highWater() int {
 	return HighWater
 }
 
-// Piece is how many bytes should be read, or made, at a time for a write queue: at most
+// Piece is how many bytes should be read or produced at a time for a write queue. It is at most
 // ScratchSize.
 func (l *Loop) Piece() int {
 	if l.tight() {
@@ -454,7 +458,8 @@ func (l *Loop) Piece() int {
 	return ScratchSize
 }
 
-// check finds code that touches a loop from outside. It is small enough to be inlined.
+// check panics, where invariants are on, if it is called outside the loop's thread. It is small
+// enough to be inlined.
 func (l *Loop) check() {
 	if invariant.On {
 		l.mustBeInside()

@@ -9,12 +9,12 @@ import (
 // poller is kqueue, with a user event that wakes it. It exists so that people can develop on a Mac:
 // it keeps epoll's contract and makes no attempt at its speed.
 type poller struct {
-	model *modelPoller // stands in for all of it where it is not nil
+	model *modelPoller // if not nil, used instead of kqueue
 	kq    int
 	raw   [maxEvents]unix.Kevent_t
 	found [maxEvents]event
-	// tokens has the token of each descriptor that is watched. kqueue would carry it itself, but in
-	// a field that Go declares a pointer, where a number can make the garbage collector see an
+	// tokens has the token of each watched descriptor. kqueue could carry the token itself, but in
+	// a field that Go declares as a pointer, where the garbage collector may take a number for an
 	// address.
 	tokens map[int]uint64
 }
@@ -38,10 +38,11 @@ const (
 type interest uint32
 
 const (
-	// edge reports each change once, both ways; registered once in a connection's life.
+	// edge reports each change once, in both directions. It is registered once in a connection's
+	// life.
 	edge interest = iota
-	// level reports as long as there is something to accept, so that a turn may leave some for the
-	// next one.
+	// level reports in each turn as long as there is something to accept, so that a turn may leave
+	// connections for the next one.
 	level
 )
 
@@ -96,12 +97,13 @@ func (p *poller) add(fd int, token uint64, mode interest) error {
 	read.Flags |= unix.EV_CLEAR
 	write := read
 	write.Filter = unix.EVFILT_WRITE
-	// A closed descriptor leaves its token behind until its number is used again, which is here.
+	// The token of a closed descriptor stays in the map until its number is reused; this line then
+	// replaces it.
 	p.tokens[fd] = token
 	return p.change(read, write)
 }
 
-// remove takes a descriptor out that stays open. The filters are taken out one by one, because a
+// remove removes a descriptor that stays open. The filters are removed one by one, because a
 // listener has only one of them.
 func (p *poller) remove(fd int) {
 	if p.model != nil {
@@ -110,7 +112,7 @@ func (p *poller) remove(fd int) {
 	}
 	delete(p.tokens, fd)
 	for _, filter := range []int16{unix.EVFILT_READ, unix.EVFILT_WRITE} {
-		// The only error is that the filter is not there, which is what is wanted.
+		// The only error is that the filter is not there, which is the desired state.
 		_ = p.change(unix.Kevent_t{Ident: uint64(fd), Filter: filter, Flags: unix.EV_DELETE})
 	}
 }
@@ -123,7 +125,7 @@ func (p *poller) poll() int {
 	return p.wait(0)
 }
 
-// wait waits for at most so many nanoseconds, for ever when negative.
+// wait waits for at most the given number of nanoseconds, for ever if it is negative.
 func (p *poller) wait(nanoseconds int64) int {
 	var timeout *unix.Timespec
 	if nanoseconds >= 0 {
@@ -142,7 +144,7 @@ func (p *poller) wait(nanoseconds int64) int {
 	return n
 }
 
-// waitBriefly is wait: what the scheduler does meanwhile is not measured here.
+// waitBriefly is wait: the scheduler's cost has not been measured on macOS.
 func (p *poller) waitBriefly(nanoseconds int64) (n int, over bool) {
 	n = p.wait(nanoseconds)
 	return n, n == 0
@@ -161,7 +163,7 @@ func (p *poller) translate(k *unix.Kevent_t) event {
 			e.ready |= peerEnded
 		}
 	} else {
-		// The end of the writing side may be our own half-close, so it says nothing of the peer.
+		// The end of the write side may be our own half-close, so it says nothing about the peer.
 		e.ready = writable
 	}
 	if ended && k.Fflags != 0 {
@@ -170,7 +172,7 @@ func (p *poller) translate(k *unix.Kevent_t) event {
 	return e
 }
 
-// event is the i-th that poll or wait found. The wake-up's own token finds no slot.
+// event is the i-th event that poll or wait found. The token of a wake-up refers to no slot.
 func (p *poller) event(i int) (token uint64, ev readiness) {
 	if p.model != nil {
 		return p.model.event(i)
@@ -184,6 +186,6 @@ func (p *poller) wake() {
 		p.model.Wake()
 		return
 	}
-	// It fails only when the loop has closed its poller, and then nobody waits.
+	// It fails only when the loop has closed its poller, and then there is no loop to wake.
 	_ = p.change(unix.Kevent_t{Ident: wakeIdent, Filter: unix.EVFILT_USER, Fflags: unix.NOTE_TRIGGER})
 }

@@ -12,10 +12,10 @@ type poller struct {
 	epfd   int
 	wakefd int
 	events [maxEvents]epollEvent
-	model  *modelPoller // stands in for all of it where it is not nil
+	model  *modelPoller // if not nil, used instead of epoll
 	// coarse says that the kernel has no epoll_pwait2.
 	coarse  bool
-	timeout syscall.Timespec // what wait shows the kernel; here because on the stack it would escape
+	timeout syscall.Timespec // wait's argument; a local variable would escape to the heap
 }
 
 // sysEpollPwait2 is epoll_pwait2, whose timeout is in nanoseconds; its number is the same on every
@@ -40,10 +40,11 @@ const (
 type interest uint32
 
 const (
-	// edge reports each change once, both ways; registered once in a connection's life.
+	// edge reports each change once, in both directions. It is registered once in a connection's
+	// life.
 	edge interest = syscall.EPOLLIN | syscall.EPOLLOUT | syscall.EPOLLRDHUP | 1<<31
-	// level reports as long as there is something to accept, so that a turn may leave some for the
-	// next one.
+	// level reports in each turn as long as there is something to accept, so that a turn may leave
+	// connections for the next one.
 	level interest = syscall.EPOLLIN
 )
 
@@ -93,7 +94,7 @@ func (p *poller) add(fd int, token uint64, mode interest) error {
 	return nil
 }
 
-// remove takes a descriptor out that stays open.
+// remove removes a descriptor that stays open.
 func (p *poller) remove(fd int) {
 	if p.model != nil {
 		p.model.Remove(fd)
@@ -117,8 +118,8 @@ func (p *poller) poll() int {
 	return int(n)
 }
 
-// wait waits for at most so many nanoseconds, for ever when negative. The runtime may hand the
-// processor on meanwhile.
+// wait waits for at most the given number of nanoseconds, for ever if it is negative. The runtime
+// may give the processor (P) to other goroutines meanwhile.
 func (p *poller) wait(nanoseconds int64) int {
 	if !p.coarse {
 		var timeout *syscall.Timespec
@@ -140,9 +141,10 @@ func (p *poller) wait(nanoseconds int64) int {
 	return p.waitMilliseconds(nanoseconds)
 }
 
-// waitBriefly is wait for a time in which the runtime cannot hand the processor on. over says that
-// this time is over, and false that something is ready or that the runtime has something to ask: then
-// the loop makes a turn, in which it can be stopped. Without epoll_pwait2 it is wait.
+// waitBriefly is wait, but the runtime cannot give the processor away meanwhile. over reports that
+// the whole time has passed. If it is false, something is ready or a signal of the runtime has
+// interrupted the wait; then the loop makes a turn, in which it can be preempted. Without
+// epoll_pwait2, waitBriefly is wait.
 func (p *poller) waitBriefly(nanoseconds int64) (n int, over bool) {
 	if !p.coarse {
 		p.timeout = syscall.NsecToTimespec(nanoseconds)
@@ -160,7 +162,7 @@ func (p *poller) waitBriefly(nanoseconds int64) (n int, over bool) {
 	return n, n == 0
 }
 
-// waitMilliseconds is wait where the kernel knows whole milliseconds only: it rounds up, so that no
+// waitMilliseconds is wait for kernels that take only whole milliseconds. It rounds up, so that no
 // timer makes the loop spin.
 func (p *poller) waitMilliseconds(nanoseconds int64) int {
 	timeout := -1
@@ -175,7 +177,7 @@ func (p *poller) waitMilliseconds(nanoseconds int64) int {
 	return int(n)
 }
 
-// event is the i-th that poll or wait found. The wake-up's own token finds no slot.
+// event is the i-th event that poll or wait found. The token of a wake-up refers to no slot.
 func (p *poller) event(i int) (token uint64, ev readiness) {
 	if p.model != nil {
 		return p.model.event(i)
@@ -185,7 +187,7 @@ func (p *poller) event(i int) (token uint64, ev readiness) {
 }
 
 // wake makes a waiting poller return. Any goroutine may call it. The eventfd is edge-triggered, so
-// nobody has to read it until its counter is full, which takes 2^64 wake-ups.
+// it need not be read until its counter is full, which takes 2^64 wake-ups.
 func (p *poller) wake() {
 	if p.model != nil {
 		p.model.Wake()

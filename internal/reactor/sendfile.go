@@ -5,29 +5,30 @@ import (
 	"syscall"
 )
 
-// Errors of SendFile that are the file's. What was in front of it is sent, or queued, and the
-// connection is as good as before.
+// Errors of SendFile that concern the file. front has been sent or queued, and the connection is
+// still usable.
 var (
-	// ErrNoSendFile says that the kernel cannot send from a file of this kind: it must be read.
+	// ErrNoSendFile says that the kernel cannot send from a file of this kind. The caller must read
+	// it instead.
 	ErrNoSendFile = errors.New("the kernel cannot send from this file")
-	// ErrFileCut says that the file ends early, or that its disk fails.
+	// ErrFileCut says that the file is shorter than expected, or that its disk fails.
 	ErrFileCut = errors.New("the file ends early or cannot be read")
 )
 
-// CanSendFile says whether SendFile may be called: on Linux, and not in a simulation, whose sockets
-// the kernel does not know.
+// CanSendFile reports whether SendFile may be called: on Linux, but not in a simulation, whose
+// sockets are unknown to the kernel.
 func CanSendFile() bool { return hasSendFile && model == nil }
 
-// SendFile sends front and, behind it, up to n bytes that stand at the offset at in the file fd,
-// without a copy through our memory. It says how many of the n went into the socket. What is left of
-// front is queued as by Write; of the file nothing is: when not all of it went, the Conn is Congested
-// until Drained tells that there is room, and the caller comes back for the rest. The pages should be
-// in memory: a read of the disk would stall the loop.
+// SendFile sends front, followed by up to n bytes of the file fd from offset at, without copying
+// the file through our memory. It returns how many of the n bytes went into the socket. The rest of
+// front is queued as by Write. The rest of the file is not queued: the Conn is Congested, and the
+// caller sends the rest after Drained. The file's pages should be in memory, because a disk read
+// would stall the loop.
 //
-// An error is ErrNoSendFile, ErrFileCut or one of Write's.
+// Errors are ErrNoSendFile, ErrFileCut and those of Write.
 //
-// The kernel is told that more follows front (MSG_MORE), so that the two leave in the same segments:
-// two calls in all, and no others to cork the socket.
+// The kernel is told that more follows front (MSG_MORE), so that the two leave in the same
+// segments: two system calls in all, and none to cork the socket.
 func (c *Conn) SendFile(front []byte, fd int, at, n int64) (sent int64, err error) {
 	if !c.Open() {
 		return 0, ErrClosed
@@ -44,8 +45,8 @@ func (c *Conn) SendFile(front []byte, fd int, at, n int64) (sent int64, err erro
 		m, errno := sysSendFile(int(c.fd), fd, at+sent, n-sent)
 		switch {
 		case errno == 0 && m > 0:
-			// A part only: the file may end here, a signal may have come, or the socket may be
-			// full. Only after EAGAIN an event tells of room.
+			// This may be only a part: the file may end here, a signal may have come, or the socket
+			// may be full. Only after EAGAIN does an event report room.
 			sent += int64(m)
 			c.written += int64(m)
 			c.sent = began
@@ -66,8 +67,8 @@ func (c *Conn) SendFile(front []byte, fd int, at, n int64) (sent int64, err erro
 	return sent, nil
 }
 
-// LimitUnsent sets how many bytes the kernel holds of the connection that it has not sent, in place of
-// UnsentLimit. One system call.
+// LimitUnsent sets how many unsent bytes of the connection the kernel holds, instead of
+// UnsentLimit. It makes one system call.
 func (c *Conn) LimitUnsent(bytes int) {
 	if c.Open() && model == nil {
 		limitUnsent(int(c.fd), bytes)

@@ -2,13 +2,13 @@ package reactor
 
 import "syscall"
 
-// SendStored sends front and, behind it, parts, whose bytes nobody changes, in one system call. It says
-// how many bytes of the parts went into the socket. What is left of front is queued as by Write; of the
-// parts nothing is: when not all of them went, the Conn is Congested until Drained tells that there is
-// room, and the caller comes back for the rest. So a client that takes a stored response slowly costs no
-// memory. SendStored may change the slices of parts.
+// SendStored sends front followed by parts, whose bytes must not change, with as few system calls
+// as possible. It returns how many bytes of parts went into the socket. The rest of front is queued
+// as by Write. The rest of parts is not queued: the Conn is Congested, and the caller sends the
+// rest after Drained. So a client that reads a stored response slowly costs no memory. SendStored
+// may modify the slices in parts.
 //
-// An error is one of Write's.
+// Errors are those of Write.
 func (c *Conn) SendStored(front []byte, parts [][]byte) (sent int64, err error) {
 	if !c.Open() {
 		return 0, ErrClosed
@@ -30,8 +30,8 @@ func (c *Conn) SendStored(front []byte, parts [][]byte) (sent int64, err error) 
 			sent += int64(n)
 			parts = skipBytes(parts, n)
 		case errno == syscall.EAGAIN:
-			// Only after this error an event tells of room, so a call that sent a part is followed by
-			// another.
+			// Only after EAGAIN does an event report room, so a call that sent only a part is
+			// followed by another.
 			c.enqueue(front)
 			c.flags |= tellDrained
 			c.written += sent

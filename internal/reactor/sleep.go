@@ -3,21 +3,23 @@ package reactor
 import "time"
 
 const (
-	// briefly is for how long a loop keeps its processor of the Go scheduler while it sleeps.
+	// briefly is for how many nanoseconds a sleeping loop keeps its processor (P) of the Go
+	// scheduler.
 	briefly = int64(2 * time.Millisecond)
-	// alone is how long ago posts were run last by a loop that has no goroutines beside it.
+	// alone is after how many nanoseconds without posts a loop counts as having no goroutines that
+	// need its processor.
 	alone = int64(100 * time.Millisecond)
 )
 
-// sleep waits for at most so many nanoseconds, for ever when negative.
+// sleep waits for at most ns nanoseconds, for ever when ns is negative. It returns how many events
+// are ready.
 //
-// A loop never goes through the Go scheduler, which takes the processor (P) away from it in any
-// system call of more than 20 microseconds that it comes to see, once the loop has run for ten
-// milliseconds. And after each time that it has taken one, the scheduler's monitor looks every 20
-// microseconds again for the next millisecond. With 5,000 requests a second a tenth of the
-// gateway's processor time went into that. So a loop that was woken soon the last time first sleeps
-// where the monitor sees no system call. One that goroutines post to does not: they may wait for a
-// processor, as TLS handshakes do.
+// A loop never goes through the Go scheduler. Once the loop has run for 10 ms, the scheduler's
+// monitor (sysmon) takes its P away in any system call of more than 20 µs that it sees. After each
+// time that it has taken one, it looks every 20 µs again for the next millisecond. At 5,000
+// requests a second this took a tenth of the gateway's processor time. So a loop whose last sleep
+// was short first sleeps in a raw system call, which the monitor does not see. A loop that
+// goroutines post to does not, because goroutines, such as TLS handshakes, may be waiting for a P.
 func (l *Loop) sleep(ns int64) int {
 	if l.woken && l.now-l.posted >= alone {
 		first := briefly

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The calls below keep the contract of their Linux namesakes through the C library, which macOS
-// demands.
+// The calls below behave as their Linux namesakes do. They go through the C library, as macOS
+// requires.
 
-// errnoOf is the number in an error of a system call; 0 when there is none.
+// errnoOf is the errno in an error of a system call: 0 if err is nil, EIO if it has none.
 func errnoOf(err error) syscall.Errno {
 	var errno syscall.Errno
 	if err != nil && !errors.As(err, &errno) {
@@ -39,8 +39,8 @@ func sysSend(fd int, p []byte) (int, syscall.Errno) {
 	return n, errnoOf(err)
 }
 
-// macOS has a sendfile of another kind; nobody serves from there, so files are read and written.
-// vector is nothing here: each part is a call of its own.
+// vector is empty on macOS: each part takes a call of its own. macOS has a different sendfile,
+// which is not used, because macOS is only for development: files are read and written.
 type vector struct{}
 
 func (*vector) send(fd int, front []byte, parts [][]byte) (int, syscall.Errno) {
@@ -86,7 +86,8 @@ func sysAccept(fd int) (int, netip.AddrPort, syscall.Errno) {
 }
 
 func sysSocket(family int) (int, error) {
-	// macOS has no flags for either in socket itself; the lock keeps a fork from coming between.
+	// On macOS, socket has no flags for close-on-exec and non-blocking. The lock keeps a fork from
+	// coming in between.
 	syscall.ForkLock.RLock()
 	fd, err := unix.Socket(family, unix.SOCK_STREAM, 0)
 	if err == nil {
@@ -109,12 +110,12 @@ func setReusePort(fd int) error {
 
 func sysClose(fd int) { unix.Close(fd) }
 
-// threadID is 0, which turns the check for touching a loop from outside off: macOS tells a thread's
-// number only to C.
+// threadID is 0, which turns off the check that a loop is used only on its thread: macOS gives
+// thread numbers only to C.
 func threadID() int { return 0 }
 
-// ThreadCPU is the processor time of the calling thread in nanoseconds, user and system. On a loop
-// it is the loop's.
+// ThreadCPU is the processor time of the calling thread in nanoseconds, user and system. On a loop,
+// that is the loop's thread.
 func ThreadCPU() int64 {
 	var ts unix.Timespec
 	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &ts) != nil {
@@ -128,10 +129,10 @@ func limitUnsent(fd, bytes int) {
 	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, bytes)
 }
 
-// sysAcknowledge does nothing: there is no such call here.
+// sysAcknowledge does nothing: macOS has no such call.
 func sysAcknowledge(int) {}
 
-// sysPeerEnded does not know it here; what the peer sent is read instead.
+// sysPeerEnded always returns false on macOS; callers must read to find the end.
 func sysPeerEnded(int) bool { return false }
 
 // sysUnacknowledged is SO_NWRITE.
@@ -143,5 +144,5 @@ func sysUnacknowledged(fd int) int {
 	return n
 }
 
-// setTimerSlack does nothing: kqueue takes nanoseconds as they are.
+// setTimerSlack does nothing: kqueue keeps to its timeouts in nanoseconds without it.
 func setTimerSlack(uintptr) {}

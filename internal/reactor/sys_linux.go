@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The calls below are made on non-blocking sockets only, so they return at once and may be raw: the
-// scheduler is not told of them, which saves about 60 ns each. recvfrom and sendto are used rather
-// than read and write because they skip the file layer.
+// The calls below are made only on non-blocking sockets, so they return at once and may be raw. Raw
+// calls do not notify the scheduler, which saves about 60 ns each. recvfrom and sendto skip the
+// file layer, which read and write do not.
 
 func sysRecv(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_RECVFROM, uintptr(fd),
@@ -32,16 +32,16 @@ func sysSend(fd int, p []byte) (int, syscall.Errno) {
 	return int(n), errno
 }
 
-// vectorParts is how many parts go out in one call at most, with what is in front of them.
+// vectorParts is how many parts one call sends at most, in addition to front.
 const vectorParts = 16
 
-// vector is the memory of sendmsg's arguments. A loop has one, so that none is made for a call.
+// vector holds sendmsg's arguments. A loop has one, so that no call allocates them.
 type vector struct {
 	message unix.Msghdr
 	parts   [1 + vectorParts]unix.Iovec
 }
 
-// send sends front and parts, in this order, as far as the socket takes them and there is room for them.
+// send sends front and up to vectorParts of parts, in this order, as far as the socket takes them.
 func (v *vector) send(fd int, front []byte, parts [][]byte) (int, syscall.Errno) {
 	used := 0
 	add := func(p []byte) {
@@ -65,7 +65,7 @@ func (v *vector) send(fd int, front []byte, parts [][]byte) (int, syscall.Errno)
 
 const hasSendFile = true
 
-// sysSendMore is sysSend of bytes that others follow, for which the kernel waits.
+// sysSendMore is sysSend with MSG_MORE: the kernel waits for the bytes that follow.
 func sysSendMore(fd int, p []byte) (int, syscall.Errno) {
 	n, _, errno := syscall.RawSyscall6(syscall.SYS_SENDTO, uintptr(fd),
 		uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)),
@@ -73,7 +73,7 @@ func sysSendMore(fd int, p []byte) (int, syscall.Errno) {
 	return int(n), errno
 }
 
-// sysSendFile sends from a file whose pages are in memory, so that it returns at once.
+// sysSendFile sends from a file. The file's pages should be in memory, so that it returns at once.
 func sysSendFile(fd, file int, at, n int64) (int, syscall.Errno) {
 	sent, _, errno := syscall.RawSyscall6(syscall.SYS_SENDFILE, uintptr(fd), uintptr(file),
 		uintptr(unsafe.Pointer(&at)), uintptr(n), 0, 0)
@@ -89,7 +89,8 @@ func sysAccept(fd int) (int, netip.AddrPort, syscall.Errno) {
 	return int(n), peerAddress(&sa), errno
 }
 
-// peerAddress reads what accept wrote. A unix peer, which has no address, is the zero value.
+// peerAddress reads what accept wrote. For a unix socket, which has no such address, it returns the
+// zero value.
 func peerAddress(sa *syscall.RawSockaddrAny) netip.AddrPort {
 	switch sa.Addr.Family {
 	case syscall.AF_INET:
@@ -115,7 +116,8 @@ func setReusePort(fd int) error {
 	return syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, soReusePort, 1)
 }
 
-// limitUnsent sets TCP_NOTSENT_LOWAT (tcp(7)). An old kernel without it holds more memory, no more.
+// limitUnsent sets TCP_NOTSENT_LOWAT (tcp(7)). On an old kernel without it, connections only take
+// more memory.
 func limitUnsent(fd, bytes int) {
 	const notSentLowAt = 25
 	syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, notSentLowAt, bytes)
@@ -123,7 +125,7 @@ func limitUnsent(fd, bytes int) {
 
 func sysAcknowledge(fd int) { syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1) }
 
-// sysClose closes at once; linux never blocks in it for a socket without SO_LINGER.
+// sysClose closes at once: Linux never blocks in close for a socket without SO_LINGER.
 func sysClose(fd int) { syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0) }
 
 // sysUnacknowledged is SIOCOUTQ (tcp(7), unix(7)).
@@ -137,8 +139,8 @@ func sysUnacknowledged(fd int) int {
 	return int(n)
 }
 
-// sysPeerEnded reads the state of a TCP connection, the first byte of TCP_INFO. Of a unix socket it
-// is not known.
+// sysPeerEnded reads the state of a TCP connection, which is the first byte of TCP_INFO. For a unix
+// socket it returns false.
 func sysPeerEnded(fd int) bool {
 	const closed, closeWait = 7, 8 // of the kernel's net/tcp_states.h
 	var state uint8
@@ -150,8 +152,8 @@ func sysPeerEnded(fd int) bool {
 
 func threadID() int { return syscall.Gettid() }
 
-// ThreadCPU is the processor time of the calling thread in nanoseconds, user and system. On a loop
-// it is the loop's.
+// ThreadCPU is the processor time of the calling thread in nanoseconds, user and system. On a loop,
+// that is the loop's thread.
 func ThreadCPU() int64 {
 	const threadCPUClock = 3
 	var ts syscall.Timespec

@@ -2,12 +2,11 @@ package reactor
 
 import "math/bits"
 
-// Timer is one deadline of its owner, embedded in whatever it limits. The zero value is a stopped
-// timer.
+// Timer is one deadline, embedded in the value that it limits. The zero value is a stopped timer.
 //
-// Most deadlines are moved many times before they are met, once or more in each request. So setting
-// a later deadline only writes it down: the timer stays in the slot of its earlier one, and when
-// that slot comes round it is put where it belongs.
+// Most deadlines are moved many times before they pass: once or more per request. So setting a
+// later deadline only records it. The timer stays in the slot of the earlier deadline and is moved
+// to the right slot when the wheel reaches it.
 type Timer struct {
 	next, prev *Timer
 	owner      Expirer
@@ -18,15 +17,15 @@ type Timer struct {
 // Deadline is when the timer fires, on the loop's clock; 0 when it is stopped. Loop only.
 func (t *Timer) Deadline() int64 { return t.deadline }
 
-// Expirer is told, on the loop, that its timer's deadline has passed. The timer is stopped by then
-// and may be set again.
+// Expirer owns a Timer. The loop calls Expire when the timer's deadline has passed. The timer is
+// stopped by then and may be set again.
 type Expirer interface {
 	Expire(t *Timer, now int64)
 }
 
 // The wheel has four levels of 256 slots. A tick is 2^22 ns (4.2 ms), so the levels reach 1.07 s,
-// 4.6 min, 19.5 h and 208 days; later deadlines wait in the last level and are moved on. Deadlines
-// are met late by up to one tick, never early.
+// 4.6 min, 19.5 h and 208 days; later deadlines wait in the last level and are moved on. A timer
+// fires up to one tick late, never early.
 const (
 	tickShift  = 22
 	levelBits  = 8
@@ -38,7 +37,8 @@ type wheel struct {
 	tick   int64 // all slots up to this tick have fired
 	slots  [levels][levelSlots]Timer
 	filled [levels][levelSlots / 64]uint64 // a bit for each slot that may hold something
-	// head of the list that serve works on; here because on the stack it would escape
+	// head of the list that serve works on; a field because a local variable would escape to the
+	// heap
 	firing Timer
 	count  int
 }
@@ -68,14 +68,14 @@ func (l *Loop) SetTimer(t *Timer, owner Expirer, at int64) {
 	l.timers.insert(t, tick)
 }
 
-// StopTimer makes t not fire. It stays in its slot until that comes round or it is set again;
-// ReleaseTimer takes it out.
+// StopTimer keeps t from firing. The timer stays in its slot until the wheel reaches that slot or
+// the timer is set again; ReleaseTimer takes it out.
 func (l *Loop) StopTimer(t *Timer) {
 	l.check()
 	t.deadline = 0
 }
 
-// ReleaseTimer stops t and forgets it, so that its owner can be freed or used again.
+// ReleaseTimer stops t and takes it out of the wheel, so that its owner can be freed or reused.
 func (l *Loop) ReleaseTimer(t *Timer) {
 	l.check()
 	t.deadline = 0
@@ -85,11 +85,11 @@ func (l *Loop) ReleaseTimer(t *Timer) {
 	t.owner = nil
 }
 
-// dueTick is the first tick that is wholly after at.
+// dueTick is the first tick that begins after the time at.
 func dueTick(at int64) int64 { return at>>tickShift + 1 }
 
-// Timers is how many timers are set. It looks at every slot, so it is for tests and simulations.
-// Loop only, or between two Steps.
+// Timers is how many timers are set. It visits every slot, so it is for tests and simulations. It
+// may be called on the loop or between two Steps.
 func (l *Loop) Timers() (n int) {
 	for level := range l.timers.slots {
 		for s := range l.timers.slots[level] {
@@ -150,15 +150,15 @@ func (w *wheel) advance(now int64) {
 	}
 }
 
-// quiet is how many ticks from now on nothing can fire and no higher level comes round, so that a
-// loop that slept long does not step through empty slots.
+// quiet is for how many ticks, up to target, no timer can fire and no slot of a higher level is
+// due. Skipping them keeps a loop that slept long from stepping through empty slots.
 func (w *wheel) quiet(target int64) int64 {
 	next := w.nextTick()
 	return min(target, next-1) - w.tick
 }
 
-// nextTick is the next tick at which a slot of the first level may fire or a higher level comes
-// round.
+// nextTick is the next tick at which a slot of the first level may fire or a slot of a higher level
+// is due.
 func (w *wheel) nextTick() int64 {
 	from := int(w.tick+1) & (levelSlots - 1)
 	boundary := w.tick + int64(levelSlots-from) + 1 // the next tick at which level 1 comes round
@@ -174,8 +174,8 @@ func (w *wheel) nextTick() int64 {
 	return boundary
 }
 
-// serve empties one slot: what is due fires, what was put off or belongs to a lower level is put in
-// its place.
+// serve empties one slot. It fires the timers that are due and moves the others, which were set
+// later or belong to a lower level, to their slots.
 func (w *wheel) serve(level, s int, now int64) {
 	if w.filled[level][s>>6]&(1<<(s&63)) == 0 {
 		return
@@ -203,7 +203,7 @@ func (w *wheel) serve(level, s int, now int64) {
 	}
 }
 
-// until is how many nanoseconds the loop may sleep; negative for ever.
+// until is how many nanoseconds the loop may sleep; negative means for ever.
 func (w *wheel) until(now int64) int64 {
 	if w.count == 0 {
 		return -1

@@ -2,7 +2,7 @@ package reactor
 
 import "time"
 
-// work is what Backlog has seen.
+// work is what Backlog keeps between calls.
 type work struct {
 	cpu, busy  int64 // the thread's processor time, and the time in which the loop had work, at the last call
 	used, took int64 // both in about the last second
@@ -16,18 +16,18 @@ func (l *Loop) CPU() int64 {
 	return ThreadCPU()
 }
 
-// Stretch is how many times longer than its processor time the loop's work of about the last second
-// took, as other programs on the processor had a part of it.
+// Stretch is the ratio of elapsed time to processor time of the loop's work in about the last
+// second. It is above 1 when other programs use the same processor.
 func (l *Loop) Stretch() float64 {
 	return float64(max(l.work.took, 1)) / float64(max(l.work.used, 1))
 }
 
-// Backlog is how long, in nanoseconds, the work that this turn has found keeps others waiting: what
-// was done between two looks at all that is ready, or none where the loop slept. It is the processor
-// time of that work, stretched as other programs on the processor have stretched the loop's work of
-// about the last second. The time itself would not do: one slice of another program is longer than
-// the work of a quiet loop, and those who waited for it wait no less when less is served. Loop only,
-// once in a turn; it is a system call.
+// Backlog is how long, in nanoseconds, events wait for the loop's work: the work done between the
+// last two looks that found all that was ready, 0 if the loop slept. It is the processor time of
+// that work multiplied by Stretch, but at most the elapsed time. The elapsed time alone is
+// unsuitable: one time slice of another program is longer than the work of a quiet loop, and
+// serving fewer requests does not shorten the wait for it. Loop only, once per turn; it makes a
+// system call.
 func (l *Loop) Backlog() int64 {
 	if model != nil {
 		return l.lag

@@ -9,37 +9,38 @@ import (
 	"plimsoll/internal/plainfile"
 )
 
-// ServerOptions say how a listener speaks TLS.
+// ServerOptions are the TLS options of a listener.
 type ServerOptions struct {
 	Store      *Store // the certificates; required
 	MinVersion string // "1.2" (also for "") or "1.3"
-	// "none" (also for ""), "request": checked when the client shows one, "require".
+	// "none" (also for ""), "request" (a certificate is verified if the client sends one) or
+	// "require".
 	ClientAuth string
-	// PEM file of the authorities of client certificates; required unless ClientAuth is none.
+	// PEM file of the authorities for client certificates; required unless ClientAuth is none.
 	ClientCA string
 	ALPN     []string // protocols in order of preference; empty to ignore the client's
-	Tickets  *Tickets // keys of session tickets; nil turns resumption off
+	Tickets  *Tickets // keys of session tickets; nil turns off resumption
 }
 
-// ClientOptions say how connections to an upstream speak TLS.
+// ClientOptions are the TLS options of connections to an upstream.
 type ClientOptions struct {
 	CA         string   // PEM file of the authorities to trust; "" for those of the system
-	ServerName string   // the name to ask for and to verify; "" for the host that is connected to
+	ServerName string   // the name to request and verify; "" for the host that is connected to
 	Cert, Key  string   // PEM files of our own certificate; both or neither
 	ALPN       []string // the protocols to offer; nil for http/1.1
-	// InsecureSkipVerify accepts any certificate. Anybody on the way can then read and change
-	// everything.
+	// InsecureSkipVerify accepts any certificate. An attacker on the network path can then read and
+	// change everything.
 	InsecureSkipVerify bool
-	// ReadFile reads the files that are named above; nil reads them from disk.
+	// ReadFile reads the files named above; nil reads them from disk.
 	ReadFile func(name string) ([]byte, error)
 }
 
-// clientSessions is how many servers' sessions a client config remembers.
+// clientSessions is for how many servers a client config remembers sessions.
 const clientSessions = 64
 
-// ServerConfig makes what NewServer needs. Files are read once; the Store's are watched by the
-// Store. Errors are one line and name the file. TLS 1.2 renegotiation is off, as crypto/tls servers
-// do not have it.
+// ServerConfig makes the config for NewServer. It reads files once; the Store watches its own
+// files. Errors are one line and name the file. There is no TLS 1.2 renegotiation, which crypto/tls
+// servers do not support.
 func ServerConfig(o ServerOptions) (*tls.Config, error) {
 	if o.Store == nil {
 		return nil, errors.New("TLS needs at least one certificate")
@@ -47,8 +48,8 @@ func ServerConfig(o ServerOptions) (*tls.Config, error) {
 	cfg := &tls.Config{
 		GetCertificate: o.Store.GetCertificate,
 		NextProtos:     o.ALPN,
-		// Small records at the start of a connection serve browsers that render while they receive.
-		// They cost more calls and CPU, and an answer of an API is of no use until it is whole.
+		// Small records at the start of a connection help browsers that render while they receive.
+		// They cost more calls and CPU, and an API's answer is of no use until it is complete.
 		DynamicRecordSizingDisabled: true,
 		SessionTicketsDisabled:      o.Tickets == nil,
 	}
@@ -82,7 +83,8 @@ func authenticate(cfg *tls.Config, o ServerOptions) error {
 			"\"require\"", o.ClientAuth)
 	}
 	if o.ClientCA == "" {
-		// Without it crypto/tls would trust every authority of the system to vouch for clients.
+		// Without ClientCA, crypto/tls would trust every authority of the system for client
+		// certificates.
 		return fmt.Errorf("client authentication %q needs a file of client authorities", o.ClientAuth)
 	}
 	var err error
@@ -90,9 +92,9 @@ func authenticate(cfg *tls.Config, o ServerOptions) error {
 	return err
 }
 
-// ClientConfig makes what NewClient needs for connections to host, a DNS name or an IP address
-// without a port. Files are read once, errors are one line and name the file. Sessions of a bounded
-// number of servers are remembered and resumed.
+// ClientConfig makes the config for NewClient for connections to host, which is a DNS name or an IP
+// address without a port. It reads files once. Errors are one line and name the file. Sessions of a
+// bounded number of servers are remembered and resumed.
 func ClientConfig(o ClientOptions, host string) (*tls.Config, error) {
 	cfg := &tls.Config{
 		ServerName:                  host,
@@ -132,7 +134,7 @@ func ClientConfig(o ClientOptions, host string) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// readFile reads a file by read, or from this machine's disk where that is nil.
+// readFile reads a file with read, or from this machine's disk if read is nil.
 func readFile(name string, read func(string) ([]byte, error)) ([]byte, error) {
 	if read == nil {
 		read = ReadFile
@@ -140,11 +142,11 @@ func readFile(name string, read func(string) ([]byte, error)) ([]byte, error) {
 	return read(name)
 }
 
-// maxPEM is the largest certificate, key or bundle of authorities.
+// maxPEM is the largest size in bytes of a file of certificates, authorities or a key.
 const maxPEM = 4 << 20
 
-// ReadFile reads a file of certificates or a key from this machine's disk. What was a file when the
-// config was checked may be something else when it is read again.
+// ReadFile reads a file of certificates or a key from this machine's disk. It checks that the path
+// is a regular file, because that may have changed since the config was checked.
 func ReadFile(name string) ([]byte, error) {
 	content, err := plainfile.Read(name, maxPEM)
 	switch {

@@ -13,14 +13,14 @@ import (
 var (
 	// ErrAborted is what Handshake returns after Abort.
 	ErrAborted = errors.New("tlsio: handshake aborted by its owner")
-	// ErrKeyUpdates ends a connection whose peer asks for answers to key updates far beyond need,
-	// which would make us derive keys and queue records without end.
+	// ErrKeyUpdates ends a connection whose peer requests far more key updates than it needs, which
+	// would make us derive keys and queue records without end.
 	ErrKeyUpdates = errors.New("tlsio: the peer asked for too many key updates")
 )
 
-// answersAllowed bounds the records that a peer can make us send by messages that carry no data
-// (RFC 8446, section 4.6.3): so many, and one more for every answerEvery bytes of plaintext from
-// it. Honest peers stay far below both: they change keys after gigabytes.
+// answersAllowed bounds the records that a peer can make us send by messages without data (RFC
+// 8446, section 4.6.3): answersAllowed, and one more for every answerEvery bytes of plaintext that
+// it sends. Honest peers stay far below both: they change keys after gigabytes.
 const (
 	answersAllowed = 32
 	answerEvery    = 1 << 20
@@ -28,12 +28,12 @@ const (
 
 // Conn is one TLS connection, of either side, over a Socket.
 //
-// Its life: the loop makes it; Handshake runs on a goroutine, while the loop passes on readiness
-// through Wake and may Abort; when Handshake has returned, and the loop has learnt of it through a
-// synchronised hand-over (its wake-up queue), everything else is called on the loop, and only
-// there. The descriptor stays open until Handshake has returned. Readiness that the loop saw during
-// the handshake says nothing about what was consumed, so the loop calls Read once after it without
-// waiting for an event.
+// Its life: the loop makes it. Handshake runs on a goroutine, while the loop passes on readiness
+// through Wake and may call Abort. Once Handshake has returned, and the loop has learnt of it in a
+// synchronised way (through its wake-up queue), all other methods may be called, and only on the
+// loop. The descriptor must stay open until Handshake has returned. Readiness events during the
+// handshake do not show what has been consumed, so after the handshake the loop must call Read once
+// without waiting for an event.
 //
 // An established connection that waits for its peer's next message holds no receive buffer.
 type Conn struct {
@@ -41,14 +41,14 @@ type Conn struct {
 	inner *tls.Conn
 	loop  *Loop
 
-	// lease is the receive buffer that inner's memory lies in, nil when inner holds nothing.
+	// lease is the receive buffer that holds inner's input; nil when inner holds nothing.
 	lease []byte
-	err   error // what every further Read returns
+	err   error // the error that every further Read returns
 
-	received int64  // plaintext bytes
+	received int64  // plaintext bytes received
 	answers  uint32 // records sent from within Read
 
-	lends       bool // whether inner's buffers are ours to lend (package variable inside)
+	lends       bool // inner's buffers can be lent (package variable inside)
 	established bool
 	corked      bool // the records of one Write are being gathered
 	reading     bool // inner.Read is on the stack
@@ -58,17 +58,17 @@ type Conn struct {
 
 	aborted atomic.Bool
 	wake    chan struct{}
-	limiter *HandshakeLimiter // that Handshake runs behind; nil for none, and afterwards
+	limiter *HandshakeLimiter // that runs Handshake; nil for none, and after the handshake
 
 	state State
 }
 
-// State is what is known of an established connection. It does not change.
+// State describes an established connection. It does not change.
 type State struct {
 	Version    string // "1.2" or "1.3"
 	ServerName string // the name asked for (SNI), as the client wrote it; "" if none
-	ALPN       string // the protocol agreed on, "" if none
-	Resumed    bool   // whether a session ticket saved the full handshake
+	ALPN       string // the negotiated protocol, "" if none
+	Resumed    bool   // a session ticket replaced the full handshake
 	// The distinguished name of the peer's certificate (RFC 2253), "" if it showed none.
 	Subject string
 }
@@ -93,20 +93,20 @@ func newConn(s Socket, l *Loop) *Conn {
 	return &Conn{sock: s, loop: l, lends: inside.known, wake: make(chan struct{}, 1)}
 }
 
-// Behind says that Handshake will be run by l.Go, so that it steps aside while it waits for its
-// peer. Loop only, before that.
+// Behind says that l.Go will run Handshake, so that it must step aside while it waits for its peer.
+// Call it on the loop, before l.Go.
 func (c *Conn) Behind(l *HandshakeLimiter) { c.limiter = l }
 
 // Handshake runs the handshake to its end and blocks its goroutine meanwhile. It returns nil once
-// the connection is established, ErrAborted after Abort, and otherwise why it failed; the peer has
-// then been told by an alert if possible. It has no time limit of its own: the owner's is enforced
-// through Abort. Call it once.
+// the connection is established, ErrAborted after Abort, and otherwise the reason for the failure,
+// of which the peer has been told by an alert if possible. It has no timeout: the owner enforces
+// one through Abort. Call it once.
 func (c *Conn) Handshake() error {
 	if c.aborted.Load() {
 		return ErrAborted
 	}
 	if err := c.inner.Handshake(); err != nil {
-		// What crypto/tls makes of an abort depends on where in the handshake it came.
+		// The error of crypto/tls after an abort depends on the progress of the handshake.
 		if c.aborted.Load() {
 			return ErrAborted
 		}
@@ -121,7 +121,7 @@ func (c *Conn) Handshake() error {
 	return nil
 }
 
-// trim drops the memory that the handshake left behind in inner.
+// trim frees the memory that the handshake has left in inner.
 func (c *Conn) trim() {
 	if m := inside.messages(c.inner); m.Len() == 0 {
 		*m = bytes.Buffer{}
@@ -131,8 +131,8 @@ func (c *Conn) trim() {
 	}
 }
 
-// Wake tells a Handshake that waits that the socket may be readable or writable. It never blocks,
-// costs little when nobody waits, and may be called at any time from any goroutine.
+// Wake tells a waiting Handshake that the socket may be readable or writable. It never blocks,
+// costs little if Handshake is not waiting, and may be called at any time from any goroutine.
 func (c *Conn) Wake() {
 	select {
 	case c.wake <- struct{}{}:
@@ -140,22 +140,22 @@ func (c *Conn) Wake() {
 	}
 }
 
-// Abort makes Handshake return soon with ErrAborted, unless it is already over: then Abort has no
-// effect, and the owner must remember its own decision. Any goroutine.
+// Abort makes Handshake return soon with ErrAborted. If Handshake is already over, Abort has no
+// effect, and the owner must remember that it has given up the connection. Any goroutine may call
+// it.
 func (c *Conn) Abort() {
 	c.aborted.Store(true)
 	c.Wake()
 }
 
-// State is what the handshake agreed on. Valid after Handshake returned nil.
+// State returns the result of the handshake. It is valid after Handshake has returned nil.
 func (c *Conn) State() *State { return &c.state }
 
-// Write encrypts p and hands its records to the socket: all in one Socket.Write, or one for every
-// 64 KB of p. It never blocks and keeps no reference to p. After CloseWrite, or a failed Write, it
-// fails.
+// Write encrypts p and passes the records to the socket, with one Socket.Write for every 64 KB of
+// p. It never blocks and keeps no reference to p. It fails after CloseWrite or a failed Write.
 func (c *Conn) Write(p []byte) error {
 	if len(p) <= maxPlain {
-		// One record: crypto/tls's own buffer goes straight to the socket.
+		// One record: crypto/tls's own buffer is passed directly to the socket.
 		_, err := c.inner.Write(p)
 		return outward(err)
 	}
@@ -175,13 +175,12 @@ func (c *Conn) Write(p []byte) error {
 	return nil
 }
 
-// CloseWrite sends close_notify (RFC 8446, section 6.1): no more will be written, reading goes on.
-// It leaves the socket's own half open; the owner shuts it down or closes it.
+// CloseWrite sends close_notify (RFC 8446, section 6.1): no more will be written, but reading goes
+// on. It does not shut down the socket; the owner does that or closes it.
 func (c *Conn) CloseWrite() error { return outward(c.inner.CloseWrite()) }
 
-// Release gives the receive buffer back to the loop. The owner calls it when it closes the
-// connection, after which Read only fails. It may be called more than once, but not while Handshake
-// runs.
+// Release returns the receive buffer to the loop. The owner calls it when it closes the connection;
+// afterwards Read always fails. It may be called more than once, but not while Handshake runs.
 func (c *Conn) Release() {
 	if c.err == nil {
 		c.err = io.ErrClosedPipe
@@ -191,13 +190,14 @@ func (c *Conn) Release() {
 	}
 }
 
-// mayAnswer counts a record that is sent from within Read and says whether it is within bounds.
+// mayAnswer counts a record that is sent from within Read, and reports whether it is within the
+// bound.
 func (c *Conn) mayAnswer() bool {
 	c.answers++
 	return int64(c.answers) <= answersAllowed+c.received/answerEvery
 }
 
-// outward takes the wrapper off errors of the socket that crypto/tls passed through.
+// outward unwraps errors of the socket that crypto/tls has passed on.
 func outward(err error) error {
 	if err == nil {
 		return nil
@@ -209,7 +209,7 @@ func outward(err error) error {
 	return err
 }
 
-// StateOf is what is known of a connection whose handshake another has done.
+// StateOf is the State of a connection whose handshake was done elsewhere.
 func StateOf(s tls.ConnectionState) State {
 	st := State{Version: versionName(s.Version), ServerName: s.ServerName,
 		ALPN: s.NegotiatedProtocol, Resumed: s.DidResume}

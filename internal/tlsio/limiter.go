@@ -7,18 +7,18 @@ import (
 )
 
 // HandshakeLimiter bounds the handshakes in flight. A handshake costs as much CPU as a hundred
-// requests, so that a storm of new clients would otherwise starve those who are already served, and
-// its goroutines would take memory without bound.
+// requests. Without the bound, a storm of new clients would starve the existing ones, and the
+// goroutines of its handshakes would take unbounded memory.
 //
-// A handshake that waits for its peer steps aside and leaves its place to another, so that some
-// hundred clients that say hello and then nothing do not keep all others out. How many may stand
-// aside is bounded too, for their memory's sake: asideShare for each place. Beyond that they keep
-// their places. Stepping back waits for nothing. After the flight that a server signs little is
-// left to compute. Peers that send a ClientHello in two parts, and all the second parts at once,
-// can make as many handshakes as stand aside compute together: asideShare+1 times the limit at
-// most.
+// A handshake that waits for its peer steps aside and leaves its place to another, so that a
+// hundred or so clients that send a ClientHello and then nothing do not keep out all others. The
+// number that stand aside is limited too, to bound their memory: asideShare for each place. Beyond
+// that, handshakes keep their places while they wait. Stepping back does not wait for a free place,
+// because little computation is left after the flight that the server signs. Peers that send a
+// ClientHello in two parts, and all the second parts at once, can make all handshakes that stand
+// aside compute at the same time: asideShare+1 times the limit at most.
 //
-// It is shared by all loops; its mutex is held for a few instructions a handshake.
+// It is shared by all loops. Its mutex is held for a few instructions per handshake.
 type HandshakeLimiter struct {
 	mu       sync.Mutex
 	limit    int
@@ -32,19 +32,19 @@ type HandshakeLimiter struct {
 
 // HandshakeLimiterStats are a HandshakeLimiter's figures at one moment.
 type HandshakeLimiterStats struct {
-	InFlight int    // functions that run, those that stand aside included
+	InFlight int    // running functions, including those that stand aside
 	Waiting  int    // functions in the queue
-	Refused  uint64 // calls of Go that returned false, ever
+	Refused  uint64 // calls of Go that returned false, since the start
 }
 
-// NewHandshakeLimiter makes a limiter that lets inFlight functions run at once (at least 1) while
-// up to waiting more wait their turn (0 for no queue).
+// NewHandshakeLimiter makes a limiter that runs up to inFlight functions at once (at least 1) and
+// queues up to waiting more (0 for no queue).
 func NewHandshakeLimiter(inFlight, waiting int) *HandshakeLimiter {
 	return &HandshakeLimiter{limit: max(inFlight, 1), queue: make([]func(), max(waiting, 0))}
 }
 
-// Go runs f on a goroutine, now or as soon as one of those in flight ends, first come first served.
-// It returns false, and drops f, when the queue is full. It never blocks. Any goroutine.
+// Go runs f on a goroutine, now or when one of those in flight ends, in the order of the calls. If
+// the queue is full, it drops f and returns false. It never blocks. Any goroutine may call it.
 func (l *HandshakeLimiter) Go(f func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -62,8 +62,8 @@ func (l *HandshakeLimiter) Go(f func()) bool {
 	return true
 }
 
-// run goes on with the queue on the same goroutine, whose stack has already grown to what a
-// handshake needs.
+// run runs f and then functions from the queue on the same goroutine, whose stack has already grown
+// to the size that a handshake needs.
 func (l *HandshakeLimiter) run(f func()) {
 	defer crash.Guard("in a TLS handshake")
 	for f != nil {
@@ -82,7 +82,8 @@ func (l *HandshakeLimiter) next() func() {
 	return l.first()
 }
 
-// first takes the first out of the queue, which is not empty. The lock is held.
+// first removes and returns the first function of the queue, which must not be empty. The caller
+// holds the lock.
 func (l *HandshakeLimiter) first() func() {
 	f := l.queue[l.head]
 	l.queue[l.head] = nil
@@ -91,11 +92,11 @@ func (l *HandshakeLimiter) first() func() {
 	return f
 }
 
-// asideShare is how many handshakes for each place may wait for their peers beside it.
+// asideShare is how many handshakes per place may stand aside.
 const asideShare = 16
 
-// stepAside gives the place of the calling function up while it waits, and says whether it could:
-// then it owes a stepBack.
+// stepAside gives up the place of the calling function while it waits. It reports whether it did;
+// if so, the caller must call stepBack.
 func (l *HandshakeLimiter) stepAside() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -111,7 +112,7 @@ func (l *HandshakeLimiter) stepAside() bool {
 	return true
 }
 
-// stepBack takes a place again, be there one or not.
+// stepBack takes a place again, even if none is free.
 func (l *HandshakeLimiter) stepBack() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +120,7 @@ func (l *HandshakeLimiter) stepBack() {
 	l.inFlight++
 }
 
-// Stats are the figures of this moment. Any goroutine.
+// Stats returns the current figures. Any goroutine may call it.
 func (l *HandshakeLimiter) Stats() HandshakeLimiterStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()

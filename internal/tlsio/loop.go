@@ -9,19 +9,18 @@ const (
 	maxRecord = recordHeader + maxPlain + 2048
 	maxPlain  = 16384 // plaintext bytes of one record
 
-	// inBytes is the size of the buffers that records are received into. It holds any record, and
-	// the better part of a second one, so that a bulk transfer is not one system call per record.
+	// inBytes is the size of the receive buffers. A buffer holds the longest record and most of a
+	// second one, so that a bulk transfer does not take a system call per record.
 	inBytes = 32 << 10
-	// maxFree is how many receive buffers a loop keeps for reuse; one is enough unless connections
+	// maxFree is how many receive buffers a loop keeps for reuse. One is enough unless connections
 	// hold partial records.
 	maxFree = 32
 	// corkPlain is how much plaintext goes out in one Socket.Write: four full records.
 	corkPlain = 4 * maxPlain
 )
 
-// Loop is what the TLS connections of one event loop share: receive buffers, and the buffer in
-// which the records of one Write are gathered. Only that loop's goroutine may use it. The zero
-// value is not ready; see NewLoop.
+// Loop is what the TLS connections of one event loop share: receive buffers, and the buffer that
+// gathers the records of one Write. Only that loop's goroutine may use it. Make one with NewLoop.
 type Loop struct {
 	free [][]byte
 	cork []byte
@@ -31,9 +30,9 @@ type Loop struct {
 // NewLoop makes the shared part for one event loop.
 func NewLoop() *Loop { return &Loop{} }
 
-// BuffersOut is the number of receive buffers (32 KB each) that connections hold, because a part of
-// a record, or plaintext that nobody has read yet, is in them. Connections that wait for a next
-// message hold none.
+// BuffersOut is the number of receive buffers (32 KB each) that connections hold because they
+// contain a part of a record or unread plaintext. Connections that wait for their next message hold
+// none.
 func (l *Loop) BuffersOut() int { return l.out }
 
 func (l *Loop) take() []byte {

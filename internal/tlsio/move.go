@@ -1,5 +1,5 @@
 package tlsio
 
-// Move makes the connection belong to another loop, on which it is called, after the loop that had
-// it let go of it. It must hold nothing that was received and not read.
+// Move moves the connection to loop l. It is called on l, after the previous loop has given up the
+// connection. The connection must not hold received bytes that have not been read.
 func (c *Conn) Move(l *Loop) { c.loop = l }

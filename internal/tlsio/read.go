@@ -5,23 +5,26 @@ import (
 	"io"
 )
 
-// How reading works. Bytes are received into a buffer of the loop, the lease, and crypto/tls is
-// asked only when there is a whole record in it, which it then decrypts in place. When everything
-// in the lease has been read, it goes back to the loop. Invariants:
+// How reading works: bytes are received into a buffer of the loop, called the lease. crypto/tls is
+// called only when the lease has a whole record, which it decrypts in place. When everything in the
+// lease has been read, it is returned to the loop. Invariants:
 //   - inner's two input buffers are empty, or their memory is the lease (or inner's own, right
 //     after the handshake);
 //   - no other connection sees a lease before both are empty;
-//   - inner is never asked when it would have to ask for bytes, except after a record that carries
-//     no data.
-// So a drained socket costs no system call and no call of crypto/tls, and nothing here allocates.
-
-// Read decrypts into p, which is not empty: n > 0 with a nil error; or 0 with the Socket's own
-// temporary error when nothing can be read now; io.EOF when the peer said that it is done
-// (close_notify); io.ErrUnexpectedEOF when the connection ended without that, so that what came may
-// have been cut off by anybody; or another final error. After one of the last three every Read
-// returns the same.
+//   - inner is never called when it would need more bytes, except after a record that carries no
+//     data.
 //
-// A loop that is woken on edges reads until the temporary error, or asks Buffered before it sleeps.
+// So reading a drained socket costs no system call and no call of crypto/tls, and nothing here
+// allocates.
+
+// Read decrypts into p, which must not be empty. It returns n > 0 with a nil error, or 0 with one
+// of these: the Socket's own temporary error if nothing can be read now; io.EOF if the peer has
+// sent close_notify; io.ErrUnexpectedEOF if the connection ended without that, so that an attacker
+// may have truncated the data; or another final error. After one of the last three, every Read
+// returns the same error.
+//
+// A loop with edge-triggered events must read until the temporary error, or check Buffered before
+// it sleeps.
 func (c *Conn) Read(p []byte) (int, error) {
 	if c.err != nil {
 		return 0, c.err
@@ -58,8 +61,9 @@ func (c *Conn) Read(p []byte) (int, error) {
 	}
 }
 
-// Buffered says whether Read has something to say (plaintext, a whole record, the end) without
-// asking the socket. A connection that reads on edges must not sleep on it.
+// Buffered reports whether Read would return a result (plaintext, a whole record, the end) without
+// asking the socket. With edge-triggered events, the loop must not wait for an event while it is
+// true.
 func (c *Conn) Buffered() bool {
 	if c.err != nil {
 		return true
@@ -70,13 +74,13 @@ func (c *Conn) Buffered() bool {
 	return c.hasRecord()
 }
 
-// Holding says, after a Read that found nothing, that a part of a record is there and its rest is
-// not. It is false where inner's buffers cannot be reached.
+// Holding reports, after a Read that found nothing, whether only a part of a record has arrived. It
+// is false if inner's buffers cannot be reached.
 func (c *Conn) Holding() bool { return c.lease != nil }
 
-// hasRecord says whether inner can go on without more bytes: plaintext is left, or a whole record,
-// or a header that inner refuses without waiting for the rest (every established record says
-// version 3.3, RFC 8446, section 5.1).
+// hasRecord reports whether inner can proceed without more bytes: because of plaintext, a whole
+// record, or a header that inner refuses without waiting for the rest (after the handshake every
+// record has version 3.3; RFC 8446, section 5.1).
 func (c *Conn) hasRecord() bool {
 	if inside.plain(c.inner).Len() > 0 {
 		return true
@@ -89,8 +93,8 @@ func (c *Conn) hasRecord() bool {
 	return len(b) >= n || n > maxRecord || b[1] != 3 || b[2] != 3
 }
 
-// fill receives once. What inner holds of an unfinished record moves to the front of the lease
-// first, so there is always room for the rest of it.
+// fill does one receive. It first moves the partial record that inner holds to the front of the
+// lease, so that there is always room for the rest.
 func (c *Conn) fill() error {
 	raw := inside.raw(c.inner)
 	if c.lease == nil {
@@ -107,7 +111,7 @@ func (c *Conn) fill() error {
 	return err
 }
 
-// forget empties inner's input and gives the lease back.
+// forget empties inner's input and returns the lease to the loop.
 func (c *Conn) forget() {
 	*inside.raw(c.inner) = bytes.Buffer{}
 	inside.plain(c.inner).Reset(nil)
@@ -117,8 +121,8 @@ func (c *Conn) forget() {
 	}
 }
 
-// stop keeps an error that ends the reading, and gives the lease back because nothing will be read
-// from it; temporary ones pass.
+// stop records an error that ends reading, and returns the lease, from which nothing more will be
+// read. It returns temporary errors unchanged and does not record them.
 func (c *Conn) stop(err error) error {
 	if again(err) {
 		return err
@@ -133,8 +137,8 @@ func (c *Conn) stop(err error) error {
 	return c.err
 }
 
-// readPlainly is Read when inner's buffers cannot be reached: crypto/tls receives into memory of
-// its own.
+// readPlainly is Read for the case that inner's buffers cannot be reached: crypto/tls receives into
+// memory of its own.
 func (c *Conn) readPlainly(p []byte) (int, error) {
 	c.dry, c.reading = false, true
 	n, err := c.inner.Read(p)

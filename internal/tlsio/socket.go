@@ -1,8 +1,8 @@
-// Package tlsio drives crypto/tls, unmodified, from an event loop: connections of both sides, the
-// bound on handshakes, certificates by name that follow their files, ticket keys, and the making of
-// *tls.Config from plain options.
+// Package tlsio drives an unmodified crypto/tls from an event loop. It provides client and server
+// connections, a bound on handshakes, certificates by name that are reloaded when their files
+// change, ticket keys, and *tls.Config from plain options.
 //
-// It reaches the network through Socket alone. It must not know of epoll, of HTTP, of the gateway's
+// It uses the network only through Socket. It must not know of epoll, of HTTP, of the gateway's
 // configuration, or of what a connection is for. Its callers own the timeouts.
 package tlsio
 
@@ -13,26 +13,27 @@ import (
 
 // Socket is a non-blocking stream socket that a loop owns.
 //
-// Where a method has nothing to read, or no room to write, it returns an error whose own type is a
+// If a method has nothing to read, or no room to write, it returns an error whose own type is a
 // net.Error with Temporary() true (a wrapped one does not count, because crypto/tls does not
 // unwrap). Among bare syscall.Errno values only EAGAIN means that: ETIMEDOUT calls itself temporary
 // too, but it is how a dead connection ends. All other errors are final.
 type Socket interface {
-	// Read takes what has arrived: n > 0 with a nil error, or 0 with the temporary error, io.EOF at
-	// the peer's end, or a final error. It makes no system call when it knows that the socket is
-	// drained. Loop only.
+	// Read reads what has arrived. It returns n > 0 with a nil error, or 0 with the temporary
+	// error, io.EOF at the peer's end, or a final error. It makes no system call if it knows that
+	// the socket is drained. Loop only.
 	Read(p []byte) (n int, err error)
-	// Write sends p whole, now or later: what the kernel does not take is copied and queued. It
+	// Write sends all of p, now or later: what the kernel does not take is copied and queued. It
 	// keeps no reference to p and never blocks. Loop only.
 	Write(p []byte) error
-	// RawRead is one non-blocking receive. Any goroutine, during the handshake only.
+	// RawRead does one non-blocking receive. Any goroutine may call it, but only during the
+	// handshake.
 	RawRead(p []byte) (int, error)
-	// RawWrite is one non-blocking send, which may take less than all of p. Any goroutine, during
-	// the handshake only.
+	// RawWrite does one non-blocking send, which may take only a part of p. Any goroutine may call
+	// it, but only during the handshake.
 	RawWrite(p []byte) (int, error)
 }
 
-// again says whether err means "nothing now, ask later", in the sense that Socket documents.
+// again reports whether err is the temporary error that Socket documents: nothing now, try later.
 func again(err error) bool {
 	if errno, ok := err.(syscall.Errno); ok {
 		return errno == syscall.EAGAIN

@@ -16,16 +16,16 @@ type Pair struct {
 	Cert, Key string
 }
 
-// Info describes one certificate in force.
+// Info describes one certificate in use.
 type Info struct {
 	File     string    // the chain's file
-	Names    []string  // DNS names that it serves
+	Names    []string  // DNS names that it is valid for
 	Subject  string    // distinguished name (RFC 2253)
 	NotAfter time.Time // its last moment
 }
 
-// Store holds a server's certificates by the names they are for, and reads them again when their
-// files change. Handshakes choose from an immutable snapshot, without a lock.
+// Store holds a server's certificates by name. Watch reloads them when their files change.
+// Handshakes choose from an immutable snapshot, without a lock.
 type Store struct {
 	pairs []Pair
 	snap  atomic.Pointer[snapshot]
@@ -38,16 +38,16 @@ type Store struct {
 type snapshot struct {
 	exact map[string][]*tls.Certificate // "www.example.com"
 	wild  map[string][]*tls.Certificate // "example.com" for "*.example.com"
-	// standard serves who asks for no name or an unknown one: the first certificate, then those
-	// with the same names.
+	// standard is for clients that ask for no name or an unknown one: the first certificate, then
+	// those with the same names.
 	standard []*tls.Certificate
 	info     []Info
-	// seen is the state of the files just before they were read, for Watch.
+	// seen is the state of the files just before they were read. Watch compares against it.
 	seen signature
 }
 
-// NewStore reads all pairs, of which there must be at least one. The error names every file that
-// cannot be used.
+// NewStore reads all pairs. There must be at least one. The error names every file that cannot be
+// used.
 func NewStore(pairs []Pair) (*Store, error) {
 	if len(pairs) == 0 {
 		return nil, errors.New("TLS needs at least one certificate")
@@ -59,9 +59,9 @@ func NewStore(pairs []Pair) (*Store, error) {
 	return s, nil
 }
 
-// Reload reads all files again. If any of them cannot be used, the error names it, and the
-// certificates in force stay. Handshakes under way finish with what they chose. Any goroutine; it
-// reads files, so no loop.
+// Reload reads all files again. If any of them cannot be used, the error names it, and the present
+// certificates stay in use. Handshakes under way finish with the certificate that they have chosen.
+// Any goroutine but a loop may call it, because it reads files.
 func (s *Store) Reload() error {
 	s.reload.Lock()
 	defer s.reload.Unlock()
@@ -73,13 +73,13 @@ func (s *Store) Reload() error {
 	return nil
 }
 
-// Certificates describes what is in force, in the configured order. Any goroutine; the result is
-// shared and not changed.
+// Certificates describes the certificates in use, in the configured order. Any goroutine may call
+// it. The result is shared and must not be changed.
 func (s *Store) Certificates() []Info { return s.snap.Load().info }
 
-// GetCertificate chooses for a handshake: an exact name before a wildcard before the standard
-// certificate, and under one name the first that the client supports. It fits
-// tls.Config.GetCertificate. Any goroutine.
+// GetCertificate chooses the certificate for a handshake: by exact name, else by wildcard, else the
+// standard certificate. Of several for one name, it takes the first that the client supports. It
+// fits tls.Config.GetCertificate. Any goroutine may call it.
 func (s *Store) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	snap := s.snap.Load()
 	name := strings.ToLower(hello.ServerName)
@@ -91,8 +91,8 @@ func (s *Store) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, er
 			return found, nil
 		}
 	}
-	// The standard certificate does not fit the name, and SupportsCertificate would say so: ask
-	// about algorithms alone.
+	// The standard certificate does not match the name, so SupportsCertificate would refuse it.
+	// Without a name it checks only algorithms.
 	nameless := *hello
 	nameless.ServerName = ""
 	if found := supported(&nameless, snap.standard); found != nil {
@@ -162,7 +162,7 @@ func (s *snapshot) setStandard(all []*tls.Certificate) {
 	}
 }
 
-// readPair reads a chain and its key. The error is one line that names the file at fault.
+// readPair reads a certificate chain and its key. The error is one line that names the faulty file.
 func readPair(
 	cert, key string, read func(string) ([]byte, error),
 ) (*tls.Certificate, error) {

@@ -13,12 +13,12 @@ import (
 	"plimsoll/internal/crash"
 )
 
-// settle is how long Watch waits after the first sign of a change: who renews a certificate writes
-// two files, and between the two they do not match.
+// settle is how long Watch waits after the first sign of a change: renewing a certificate writes
+// two files, which do not match until both are written.
 const settle = 100 * time.Millisecond
 
-// signature is what the watched files looked like. Symbolic links are followed, so that the swap of
-// a link, which is how Kubernetes and certbot put new files in place, changes it.
+// signature is the state of the watched files at one time. Symbolic links are followed, so that
+// swapping a link, which is how Kubernetes and certbot install new files, changes it.
 type signature []fileState
 
 type fileState struct {
@@ -49,12 +49,12 @@ func (s signature) equal(o signature) bool {
 	})
 }
 
-// Watch reloads the certificates when their files change, until ctx ends; it runs on the caller's
-// goroutine. Changes are noticed at once through the files' directories, and at the latest after
-// every, which must be positive: network file systems tell nobody, and there can be too few inotify
-// watches. done is called after each attempt, with nil or with the reason why the old certificates
-// stay; one broken state of the files is reported once. done is also told, once, when directories
-// cannot be watched and only the interval remains.
+// Watch reloads the certificates when their files change, until ctx ends. It runs on the caller's
+// goroutine. It notices changes at once by watching the files' directories, and at the latest after
+// the interval every, which must be positive: network file systems send no events, and there can be
+// too few inotify watches. Watch calls done after each attempt, with nil or with the reason why the
+// old certificates stay; it reports each broken state of the files once. It also calls done once if
+// the directories cannot be watched, so that only the interval remains.
 func (s *Store) Watch(ctx context.Context, every time.Duration, done func(error)) {
 	defer crash.Guard("in the watch of the certificates' files")
 	var events chan fsnotify.Event
@@ -79,15 +79,15 @@ func (s *Store) Watch(ctx context.Context, every time.Duration, done func(error)
 		case <-events:
 			sign = true
 		case <-troubles:
-			// An overflow of the kernel's queue: something happened, it is not known what.
+			// An overflow of the kernel's queue: there were changes, but it is not known which.
 			sign = true
 		case <-settled:
 			settled = nil
 		case <-tick.C:
 		}
 		if sign {
-			// Events of a directory's other files, and further ones of the same change, cost at
-			// most one look.
+			// Events for other files in the directory, and further events of the same change, cost
+			// at most one look.
 			if settled == nil {
 				settled = time.After(settle)
 			}

@@ -7,14 +7,15 @@ import (
 	"time"
 )
 
-// wire is a Conn as crypto/tls sees it from below: the net.Conn that it reads records from and
-// writes records to. It is the same memory under another method set, so that a connection pays for
-// no second object.
+// wire is a Conn in its role as the net.Conn from which crypto/tls reads records and to which it
+// writes them. It is the same memory with a different method set, so that a connection needs no
+// second object.
 //
-// During the handshake it blocks its goroutine; afterwards it never does.
+// During the handshake its methods block the calling goroutine; afterwards they never do.
 type wire Conn
 
-// errEmpty tells crypto/tls that there are no more bytes, now. It is never seen outside.
+// errEmpty tells crypto/tls that there are no more bytes at the moment. It never leaves this
+// package.
 var errEmpty net.Error = emptyError{}
 
 type emptyError struct{}
@@ -23,13 +24,13 @@ func (emptyError) Error() string   { return "tlsio: no bytes at hand" }
 func (emptyError) Timeout() bool   { return true }
 func (emptyError) Temporary() bool { return true }
 
-// Read gives crypto/tls the bytes that arrived.
+// Read gives crypto/tls the bytes that have arrived.
 func (w *wire) Read(p []byte) (int, error) {
 	if !w.established {
 		return w.await(w.sock.RawRead, p)
 	}
 	if w.lends {
-		// Conn.Read has lent every byte there is before it called crypto/tls.
+		// Conn.Read has lent all available bytes before it called crypto/tls.
 		return 0, errEmpty
 	}
 	n, err := w.sock.Read(p)
@@ -43,7 +44,7 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, finalError{err}
 }
 
-// Write takes one record, or a flight of them during the handshake.
+// Write takes one record or, during the handshake, a flight of records.
 func (w *wire) Write(p []byte) (int, error) {
 	if !w.established {
 		return w.writeWaiting(p)
@@ -74,9 +75,9 @@ func (w *wire) writeWaiting(p []byte) (int, error) {
 	return sent, nil
 }
 
-// await repeats op until it is done, fails for good, or the handshake is aborted. Between two
-// attempts it sleeps until the loop says that the socket has become readable or writable. The
-// signal has room for one, so an event that comes between the attempt and the sleep is not lost.
+// await repeats op until it succeeds, fails for good, or the handshake is aborted. Between two
+// attempts it sleeps until the loop signals that the socket has become readable or writable. The
+// signal's channel has a buffer of one, so an event between the attempt and the sleep is not lost.
 func (w *wire) await(op func([]byte) (int, error), p []byte) (int, error) {
 	for {
 		if w.aborted.Load() {
@@ -93,7 +94,7 @@ func (w *wire) await(op func([]byte) (int, error), p []byte) (int, error) {
 	}
 }
 
-// sleep waits for the loop's signal, without a place at the limiter where there is one.
+// sleep waits for the loop's signal. If there is a limiter, it gives up its place there meanwhile.
 func (w *wire) sleep() {
 	if w.limiter != nil && w.limiter.stepAside() {
 		defer w.limiter.stepBack()
@@ -101,13 +102,13 @@ func (w *wire) sleep() {
 	<-w.wake
 }
 
-// Close does nothing: the socket is the owner's.
+// Close does nothing: the owner closes the socket.
 func (w *wire) Close() error { return nil }
 
 func (w *wire) LocalAddr() net.Addr  { return noAddr{} }
 func (w *wire) RemoteAddr() net.Addr { return noAddr{} }
 
-// Deadlines are the owner's business too; crypto/tls sets one before it sends close_notify.
+// The owner also enforces deadlines; crypto/tls sets one before it sends close_notify.
 
 func (w *wire) SetDeadline(time.Time) error      { return nil }
 func (w *wire) SetReadDeadline(time.Time) error  { return nil }

@@ -6,14 +6,15 @@ import (
 	"plimsoll/internal/head"
 )
 
-// MaxBlock is the longest block of fields that is stored, in bytes. Longer heads pass.
+// MaxBlock is the longest block of fields that is stored, in bytes. Responses with longer heads are
+// not stored.
 const MaxBlock = 64 << 10
 
-// AppendBlock appends the fields of a response as they are stored: lines of HTTP/1, without those
-// that belong to a connection or to this answer alone (RFC 9111, section 3.1), those that no-cache
-// and private withhold, and those that are made again when the response is served: Age,
-// Content-Length, Cache-Status. dst is empty; s learns where its validators stand. ok is false when
-// the block is longer than MaxBlock.
+// AppendBlock appends the fields of a response in the form in which they are stored, as HTTP/1
+// lines. It leaves out fields that belong to a connection or only to this answer (RFC 9111, section
+// 3.1), those that no-cache and private withhold, and those that are made anew when the response is
+// served: Age, Content-Length and Cache-Status. dst must be empty. AppendBlock records in s where
+// the validators are. ok is false if the block is longer than MaxBlock.
 func (o *Options) AppendBlock(dst []byte, s *Stored, fields *head.List) (block []byte, ok bool) {
 	var d Directives
 	o.directives(&d, fields)
@@ -65,7 +66,7 @@ func connectionNames(fields *head.List) [][]byte {
 	return names
 }
 
-// listed says whether one of the lists names the field.
+// listed reports whether one of the lists names the field.
 func listed(lists [][]byte, name []byte) bool {
 	for _, list := range lists {
 		for len(list) > 0 {
@@ -87,7 +88,7 @@ func withheldName(names [][]byte, name []byte) bool {
 	return false
 }
 
-// keeps says whether a field of a response is stored, whatever the response says of it.
+// keeps reports whether a field of a response is stored, as far as that depends only on the field.
 func (o *Options) keeps(f *head.Field) bool {
 	switch f.ID {
 	case head.Connection, head.KeepAlive, head.ProxyConnection, head.TE, head.Trailer,
@@ -102,7 +103,7 @@ func (o *Options) keeps(f *head.Field) bool {
 	return true
 }
 
-// dropped says whether a field that has no ID is not stored.
+// dropped reports whether a field without an ID must not be stored.
 func dropped(name []byte) bool {
 	switch len(name) {
 	case len("age"):
@@ -119,8 +120,8 @@ func dropped(name []byte) bool {
 	return false
 }
 
-// Fields reads a block into a list that was reset. The fields alias the block, whole lines too.
-// Nothing is allocated once the list has its usual size.
+// Fields reads a block into a list that has been reset. The fields and their lines alias the block.
+// Nothing is allocated once the list has its usual capacity.
 func Fields(fields *head.List, block []byte) {
 	for len(block) > 0 {
 		end := bytes.IndexByte(block, '\n') + 1

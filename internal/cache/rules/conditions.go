@@ -2,8 +2,8 @@ package rules
 
 import "plimsoll/internal/head"
 
-// names says whether the lines of the field called name list the tag, by the comparison equal, or
-// are "*", which any tag fits, and none.
+// names reports whether the lines of the field called name list the tag, according to equal, or are
+// "*", which matches any tag and also no tag.
 func (r *Request) names(name string, tag []byte, equal func(a, b []byte) bool) bool {
 	for i := range r.Head.Fields.Len() {
 		f := r.Head.Fields.At(i)
@@ -18,7 +18,8 @@ func (r *Request) names(name string, tag []byte, equal func(a, b []byte) bool) b
 }
 
 // notModified evaluates If-None-Match, or else If-Modified-Since, against a stored response: true
-// when the client has what is stored (RFC 9110, section 13.2.2; RFC 9111, section 4.3.2).
+// if the client already has the stored response (RFC 9110, section 13.2.2; RFC 9111, section
+// 4.3.2).
 func (r *Request) notModified(s *Stored, block []byte, wall int64) bool {
 	if r.noneMatch {
 		return r.names("if-none-match", s.ETag(block), head.WeakEqual)
@@ -38,8 +39,8 @@ func (r *Request) notModified(s *Stored, block []byte, wall int64) bool {
 }
 
 // matchHolds evaluates If-Match and If-Unmodified-Since against a stored response. A cache need not
-// (RFC 9110, sections 13.1.1 and 13.1.4); where they hold it may answer, and otherwise the origin
-// judges.
+// evaluate them (RFC 9110, sections 13.1.1 and 13.1.4). If they hold, the cache may answer;
+// otherwise the origin must decide.
 func (r *Request) matchHolds(s *Stored, block []byte, wall int64) bool {
 	if r.unmodified != nil {
 		at, ok := head.ParseDate(r.unmodified, wall)
@@ -63,22 +64,22 @@ func (r *Request) hasField(name string) bool {
 	return false
 }
 
-// Reply is what a client is given of a stored response.
+// Reply is which part of a stored response a client gets.
 type Reply struct {
-	// Status is the stored one, 304, 206 or 416.
+	// Status is the stored status, 304, 206 or 416.
 	Status int
-	// From and To are the bytes of the body that are sent, From included and To not. Both are 0 where
-	// none are: for 304 and 416, and for HEAD.
+	// From and To delimit the bytes of the body that are sent, from From up to but not including
+	// To. Both are 0 if none are sent: for 304, 416 and HEAD.
 	From, To int64
-	// Length is what Content-Length says: of what GET would send. It is head.Unknown while nobody
-	// knows.
+	// Length is the value of Content-Length, that is, the length that GET would send; head.Unknown
+	// while it is not known.
 	Length int64
 }
 
 // Reply evaluates a request's preconditions and its range against a stored response that answers
-// it, in RFC 9110's order (section 13.2.2). wall is the wall clock, nanoseconds: it tells the
-// century of dates with two digits for a year. length is the body's, head.Unknown while it still
-// comes: then a range is not served, but the whole.
+// it, in RFC 9110's order (section 13.2.2). wall is the wall clock in nanoseconds; it determines
+// the century of dates with two-digit years. length is the length of the body, head.Unknown while
+// it is still arriving; then the whole body is served instead of a range.
 func (r *Request) Reply(s *Stored, block []byte, length, wall int64) Reply {
 	ok := s.Status >= 200 && s.Status < 300
 	if ok && (r.noneMatch || r.dates > 0) && r.notModified(s, block, wall) {
@@ -105,8 +106,9 @@ func (r *Request) Reply(s *Stored, block []byte, length, wall int64) Reply {
 	return Reply{Status: 206, From: from, To: to, Length: to - from}
 }
 
-// ifRangeHolds evaluates If-Range (RFC 9110, section 13.1.5): a strong tag that is the stored one,
-// or exactly the date of Last-Modified, where that is strong (section 8.8.2.2).
+// ifRangeHolds evaluates If-Range (RFC 9110, section 13.1.5): it must be a strong tag equal to the
+// stored one, or exactly the date of Last-Modified, if that is a strong validator (section
+// 8.8.2.2).
 func (r *Request) ifRangeHolds(s *Stored, block []byte, wall int64) bool {
 	if r.ifRange == nil {
 		return true
@@ -119,7 +121,7 @@ func (r *Request) ifRangeHolds(s *Stored, block []byte, wall int64) bool {
 	return ok && s.LastModified != none && at == s.LastModified && s.Date-s.LastModified >= 1
 }
 
-// parseRange reads a Range of one range in bytes; all others are ignored.
+// parseRange reads a Range with a single byte range; it ignores all others.
 func parseRange(b []byte, length int64) (from, to int64, kind head.RangeKind) {
 	set, ok := head.ByteRanges(b)
 	if !ok {

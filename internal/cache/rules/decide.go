@@ -1,47 +1,49 @@
 package rules
 
-// Action is what is done with a request.
+// Action is what to do with a request.
 type Action uint8
 
 // The actions.
 const (
-	// Fetch: nothing that could answer is stored. The request goes to the origin in the form that
-	// Forward gives it, its answer may be stored, and other requests for the key may wait for it.
+	// Fetch: nothing suitable is stored. The request goes to the origin in the form made by
+	// Forward. Its answer may be stored, and other requests for the key may wait for it.
 	Fetch Action = iota
-	// Serve: what is stored answers.
+	// Serve: answer with the stored response.
 	Serve
-	// ServeAndRefresh: what is stored answers, and is revalidated beside it.
+	// ServeAndRefresh: answer with the stored response, and revalidate it in the background.
 	ServeAndRefresh
-	// Revalidate: the origin is asked whether what is stored is still good. A 304 says so; another
-	// answer takes its place.
+	// Revalidate: ask the origin whether the stored response is still valid. A 304 means that it
+	// is; any other answer replaces it.
 	Revalidate
-	// Pass: the request goes to the origin unchanged, nobody waits for it, nothing of it is stored.
+	// Pass: the request goes to the origin unchanged. No other request waits for it, and its answer
+	// is not stored.
 	Pass
-	// Refuse: 504, for the client wants nothing that is not stored.
+	// Refuse: answer 504, because the client accepts only stored responses (only-if-cached).
 	Refuse
 )
 
-// Decision is what Decide decided.
+// Decision is the result of Decide.
 type Decision struct {
 	Action Action
-	Why    Reason // why it is not simply served; NoReason where it is
-	// Age and TTL are of what is served or revalidated, nanoseconds; TTL is negative where it is stale.
+	Why    Reason // why the stored response is not simply served; NoReason if it is
+	// Age and TTL are those of the response that is served or revalidated, in nanoseconds. TTL is
+	// negative if it is stale.
 	Age, TTL int64
-	// StaleIfError: should the origin fail, with 500, 502, 503 or 504 or without an answer, then
-	// what is stored may be served.
+	// StaleIfError: the stored response may be served if the origin fails, that is, answers 500,
+	// 502, 503 or 504 or not at all.
 	StaleIfError bool
 }
 
-// Circumstances are what a decision depends on beside the request and what is stored.
+// Circumstances are what a decision depends on besides the request and the stored response.
 type Circumstances struct {
 	Now      Instant
-	Pressure bool // the service behind has too much to do
-	Purged   bool // what is stored was marked stale by hand (a soft purge)
-	Varies   bool // something is stored under the key, but for other values of what it varies by
+	Pressure bool // the service is overloaded
+	Purged   bool // the stored response was marked stale by a soft purge
+	Varies   bool // something is stored under the key, for other values of its varying fields
 }
 
-// Decide says what to do with a request. s and block are of the response that is stored for it, whose
-// varying fields match; s is nil where there is none. Nothing is allocated.
+// Decide decides what to do with a request. s and block belong to the stored response whose varying
+// fields match the request; s is nil if there is none. Decide does not allocate.
 func (o *Options) Decide(r *Request, s *Stored, block []byte, c *Circumstances) Decision {
 	switch {
 	case !r.Cacheable():
@@ -91,11 +93,11 @@ func (o *Options) miss(r *Request, c *Circumstances) Decision {
 	return Decision{Action: Fetch, Why: why}
 }
 
-// reloads says whether the client wants nothing that a cache has.
+// reloads reports whether the client wants no cached response.
 func (o *Options) reloads(r *Request) bool { return r.Has(NoCache) && !o.IgnoreClients }
 
-// unfit gives the reason why what is stored may not simply be served, NoReason when it may (RFC
-// 9111, section 4, and section 5.2.1 for what clients ask).
+// unfit returns the reason why the stored response may not simply be served; NoReason if it may
+// (RFC 9111, section 4, and section 5.2.1 for the client's directives).
 func (o *Options) unfit(r *Request, s *Stored, d *Decision) Reason {
 	switch {
 	case s.set&NoCache != 0:
@@ -107,8 +109,8 @@ func (o *Options) unfit(r *Request, s *Stored, d *Decision) Reason {
 	case o.IgnoreClients:
 		return NoReason
 	case r.MaxAge != none && d.Age > r.MaxAge*second && !(s.set&Immutable != 0 && r.MaxAge == 0):
-		// A plain reload sends max-age=0. What is immutable is not revalidated for that while it is
-		// fresh (RFC 8246).
+		// A plain reload sends max-age=0. A fresh immutable response is not revalidated for that
+		// (RFC 8246).
 		return RequestMaxAge
 	case r.MinFresh != none && d.TTL < r.MinFresh*second:
 		return RequestMaxAge
@@ -133,13 +135,13 @@ func (o *Options) stale(r *Request, s *Stored, c *Circumstances, d Decision, why
 	return d.with(Revalidate, why)
 }
 
-// serveStale says how a stale response may be served, and why (section 4.2.4); NoReason when it may
-// not.
+// serveStale returns how a stale response may be served, and why (section 4.2.4); NoReason if it
+// may not.
 func (o *Options) serveStale(r *Request, s *Stored, c *Circumstances, d *Decision) (Action, Reason) {
 	late := -d.TTL
 	if !o.IgnoreClients {
-		// A client that takes no age at all, or wants a rest of freshness, is not given something
-		// stale.
+		// A client that accepts no age at all, or requires some remaining freshness, does not get a
+		// stale response.
 		if r.MinFresh != none && r.MinFresh > 0 {
 			return 0, NoReason
 		}
@@ -160,7 +162,8 @@ func (o *Options) serveStale(r *Request, s *Stored, c *Circumstances, d *Decisio
 	return 0, NoReason
 }
 
-// survives says whether what is stored may be served when the origin fails (RFC 5861, section 4).
+// survives reports whether the stored response may be served if the origin fails (RFC 5861, section
+// 4).
 func (o *Options) survives(r *Request, s *Stored, d *Decision) bool {
 	late := max(-d.TTL, 0)
 	if s.set&NoCache != 0 {
@@ -172,7 +175,7 @@ func (o *Options) survives(r *Request, s *Stored, d *Decision) bool {
 	return !o.IgnoreClients && r.StaleIfError != none && late < r.StaleIfError*second && s.graceAllowed(false)
 }
 
-// Failing says whether a status of the origin counts as a failure for stale-if-error.
+// Failing reports whether a status of the origin counts as a failure for stale-if-error.
 func Failing(status int) bool {
 	return status == 500 || status == 502 || status == 503 || status == 504
 }

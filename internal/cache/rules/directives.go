@@ -18,11 +18,11 @@ const (
 	Immutable
 	OnlyIfCached
 	AnyStale  // max-stale without a value
-	Malformed // a line that cannot be read, so nobody knows what it forbids
+	Malformed // a line is invalid, so it is not known what it forbids
 )
 
-// Directives is what the lines of one field say. Times are seconds, none where they are not given,
-// and 0 where they cannot be read.
+// Directives is what the lines of one field say. Times are in seconds; none if absent, 0 if
+// invalid.
 type Directives struct {
 	Set                                Directive
 	MaxAge, SMaxAge                    int64
@@ -32,26 +32,26 @@ type Directives struct {
 	withheld [][]byte
 }
 
-// reset makes them those of a field that is not there.
+// reset sets d to the directives of an absent field.
 func (d *Directives) reset() {
 	*d = Directives{MaxAge: none, SMaxAge: none, StaleWhileRevalidate: none, StaleIfError: none,
 		MaxStale: none, MinFresh: none}
 }
 
-// Has says whether all of the directives are set.
+// Has reports whether all of the directives are set.
 func (d *Directives) Has(of Directive) bool { return d.Set&of == of }
 
 // directive is one member of the list: name, then '=' and an argument or nothing.
 type directive struct {
 	name     []byte
 	argument []byte // without its quotes
-	valued   bool   // there is a '='
-	spaced   bool   // there is white space beside it, which makes the argument's meaning doubtful
+	valued   bool   // there is an '='
+	spaced   bool   // there is white space around it, which makes the argument's meaning doubtful
 	quoted   bool
 }
 
-// nextDirective cuts the first member off a line. more is false when there is none left, and ok
-// when what is left cannot be cut, because a quotation does not end.
+// nextDirective cuts the first member off a line. more is false if there are no more members. ok is
+// false if the rest is invalid because a quoted string does not end.
 func nextDirective(line []byte) (d directive, rest []byte, more, ok bool) {
 	for len(line) > 0 && (isSpace(line[0]) || line[0] == ',') {
 		line = line[1:]
@@ -93,7 +93,7 @@ func (d *directive) cut(member []byte, equals int) {
 	}
 }
 
-// add takes in one line of a field. What it does not know it passes over.
+// add adds one line of a field. It ignores unknown directives.
 func (d *Directives) add(line []byte) {
 	for {
 		m, rest, more, ok := nextDirective(line)
@@ -109,7 +109,7 @@ func (d *Directives) add(line []byte) {
 }
 
 func (d *Directives) take(m *directive) {
-	// Restrictive directives hold whatever is written behind them.
+	// Restrictive directives count regardless of their arguments.
 	switch n := m.name; {
 	case is(n, "max-age"):
 		d.MaxAge = shorter(d.MaxAge, m.seconds())
@@ -148,8 +148,8 @@ func (d *Directives) take(m *directive) {
 	}
 }
 
-// withhold takes in the names of a directive, or sets whole where it has none or they cannot be
-// read.
+// withhold adds the field names of a directive, or sets whole if there are none or they are
+// invalid.
 func (d *Directives) withhold(m *directive, whole Directive) {
 	before := len(d.withheld)
 	for list := m.argument; len(list) > 0; {
@@ -168,7 +168,7 @@ func (d *Directives) withhold(m *directive, whole Directive) {
 	}
 }
 
-// seconds reads a delta-seconds (RFC 9111, section 1.2.2), quoted or not; 0 when it is none.
+// seconds reads a delta-seconds (RFC 9111, section 1.2.2), quoted or not; 0 if it is invalid.
 func (m *directive) seconds() int64 {
 	if !m.valued || m.spaced {
 		return 0
@@ -195,7 +195,7 @@ func parseSeconds(b []byte) (int64, bool) {
 	return n, true
 }
 
-// shorter is the shorter of a time that may be none and one that is not.
+// shorter is the smaller of two times, of which a may be none.
 func shorter(a, b int64) int64 {
 	if a == none {
 		return b
@@ -203,12 +203,12 @@ func shorter(a, b int64) int64 {
 	return min(a, b)
 }
 
-// isSpace says whether c is OWS (RFC 9110, section 5.6.3).
+// isSpace reports whether c is OWS (RFC 9110, section 5.6.3).
 func isSpace(c byte) bool { return c == ' ' || c == '\t' }
 
 func trim(b []byte) []byte { return head.Trim(b) }
 
-// nextMember cuts the first member off a list whose members have no commas in them.
+// nextMember cuts the first member off a list whose members contain no commas.
 func nextMember(list []byte) (member, rest []byte) {
 	for i, c := range list {
 		if c == ',' {
@@ -218,7 +218,7 @@ func nextMember(list []byte) (member, rest []byte) {
 	return trim(list), nil
 }
 
-// is compares a name, in any case, with one in lower case.
+// is reports whether name, ignoring case, equals lower.
 func is(name []byte, lower string) bool {
 	if len(name) != len(lower) {
 		return false

@@ -8,21 +8,21 @@ import (
 	"plimsoll/internal/head"
 )
 
-// maxEncodings bounds the content codings that a key distinguishes.
+// maxEncodings is how many content codings a key may distinguish.
 const maxEncodings = 8
 
-// preference is a coding that a client takes, and how gladly.
+// preference is a coding that a client accepts, with its weight.
 type preference struct {
 	coding string
 	weight int // thousandths
 }
 
-// normalEncodings rewrites Accept-Encoding as the known codings that the client takes rather than the
-// plain content, those that it likes best first. Codings that it likes alike are sorted and have one
-// weight: 1, and 0.1 less for each step down. So what a client prefers reaches the service, and there is
-// a bounded number of values, of which browsers use one. Nothing acceptable gives an empty value, which
-// asks for no coding. "identity;q=0" counts for nothing: there is nothing else for such a client where
-// the origin does not encode.
+// normalEncodings rewrites Accept-Encoding as the known codings that the client prefers to plain
+// content, in order of preference. Codings that it prefers equally are sorted and have the same
+// weight; the weights are 1, and 0.1 less for each step. So the client's preference reaches the
+// service, and the number of different values is limited; all browsers use the same one. If no
+// coding is acceptable, the value is empty, which asks for no coding. "identity;q=0" is ignored: if
+// the origin does not encode, there is nothing else for such a client.
 func (k *Key) normalEncodings(b []byte, start int) []byte {
 	value := b[start:]
 	codings := k.encodings
@@ -57,8 +57,9 @@ func (k *Key) normalEncodings(b []byte, start int) []byte {
 	return b
 }
 
-// weightOf is how gladly a value of Accept-Encoding takes a coding, in thousandths (RFC 9110, section
-// 12.5.3), and whether the value names it. star says that "*" stands for the coding where it does not.
+// weightOf returns the weight, in thousandths, that a value of Accept-Encoding gives to a coding
+// (RFC 9110, section 12.5.3), and whether the value names it. star says that "*" stands for the
+// coding if it is not named.
 func weightOf(value []byte, coding string, star bool) (weight int, named bool) {
 	others := 0
 	for len(value) > 0 {
@@ -68,7 +69,7 @@ func weightOf(value []byte, coding string, star bool) (weight int, named bool) {
 		name = trim(name)
 		said, ok := head.Weight(parameters)
 		switch {
-		case !ok: // malformed: it says nothing
+		case !ok: // malformed, so it is ignored
 		case is(name, coding), coding == "gzip" && is(name, "x-gzip"):
 			named, weight = true, max(weight, said)
 		case string(name) == "*":
@@ -81,8 +82,9 @@ func weightOf(value []byte, coding string, star bool) (weight int, named bool) {
 	return weight, named
 }
 
-// forbidsTransform says whether a request has no-transform (RFC 9111, section 5.2.1.6). It is looked up
-// and fetched as if it took no coding: what is stored under codings may be what the gateway has encoded.
+// forbidsTransform reports whether a request has no-transform (RFC 9111, section 5.2.1.6). Such a
+// request is looked up and fetched as if it accepted no coding, because responses stored under
+// codings may have been encoded by the gateway.
 func forbidsTransform(fields *head.List) bool {
 	if !fields.Has(head.CacheControl) {
 		return false

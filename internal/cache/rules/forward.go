@@ -7,15 +7,15 @@ var (
 	nameIfModifiedSince = []byte("If-Modified-Since")
 )
 
-// Forward makes the fields of the request that goes to the origin for Fetch and Revalidate: nothing
-// in it but what the key has, what is known to change no answer, and for Revalidate the validators
-// of what is stored (s is nil for Fetch). The client's preconditions and its range stay behind: the
-// whole is fetched, and they are evaluated against that. So does its Cache-Control: a reload ends
-// here, and does not reach caches behind this one. The query to send is AppendQuery's, the
-// method is GET.
+// Forward makes the fields of the request to the origin for Fetch and Revalidate. It contains only
+// fields that are in the key or are known not to change an answer and, for Revalidate, the
+// validators of the stored response (s is nil for Fetch). It does not contain the client's
+// preconditions and range, which are evaluated against the complete response, nor its
+// Cache-Control: a reload does not reach caches behind this one. The query to send is that of
+// AppendQuery; the method is GET.
 //
-// dst was reset. Its fields alias the request, the block, and scratch, whose memory is used as far
-// as it goes. Fields that the gateway adds come afterwards.
+// dst must have been reset. Its fields alias the request, the block and scratch, whose memory is
+// used as far as it suffices. Fields of the gateway are added afterwards.
 func (o *Options) Forward(dst *head.List, scratch []byte, r *Request, s *Stored, block []byte) {
 	fields := &r.Head.Fields
 	for i := range fields.Len() {
@@ -36,8 +36,8 @@ func (o *Options) Forward(dst *head.List, scratch []byte, r *Request, s *Stored,
 	}
 }
 
-// Validate adds the validators of what is stored to the fields of a request, which then alias the
-// block.
+// Validate adds the validators of the stored response to the fields of a request, which then alias
+// the block.
 func (o *Options) Validate(dst *head.List, s *Stored, block []byte) {
 	if tag := s.ETag(block); tag != nil {
 		dst.Add(nameIfNoneMatch, tag)
@@ -47,7 +47,7 @@ func (o *Options) Validate(dst *head.List, s *Stored, block []byte) {
 	}
 }
 
-// repeated says whether a field before the i-th has its name.
+// repeated reports whether a field before the i-th has the same name.
 func repeated(fields *head.List, i int) bool {
 	name := fields.At(i).Name
 	for before := range i {
@@ -58,7 +58,7 @@ func repeated(fields *head.List, i int) bool {
 	return false
 }
 
-// forwardOne adds a field with its normalised value, unless that is empty, and gives what is left of
+// forwardOne adds a field with its normalised value, unless that is empty, and returns the rest of
 // scratch.
 func (k *Key) forwardOne(dst *head.List, scratch []byte, f *head.Field, fields *head.List) []byte {
 	var lower [maxName]byte // longer names have no treatment
@@ -73,7 +73,7 @@ func (k *Key) forwardOne(dst *head.List, scratch []byte, f *head.Field, fields *
 		dst.Add(f.Name, out[:len(out):len(out)])
 	}
 	if cap(out) != cap(scratch) {
-		return scratch // it did not fit, and has memory of its own
+		return scratch // it did not fit in scratch and has its own memory
 	}
 	return out[len(out):]
 }

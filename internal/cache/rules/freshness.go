@@ -4,16 +4,16 @@ import (
 	"plimsoll/internal/head"
 )
 
-// view is a response as the rules see it while they judge it.
+// view is what the rules derive from a response to evaluate it.
 type view struct {
 	Directives
 	stored    Stored
-	explicit  bool // it says how long it is fresh
-	chosen    bool // the options say it, for its status
+	explicit  bool // the response says how long it is fresh
+	chosen    bool // the options say how long, for its status
 	validator bool
 }
 
-// fields are those of a response that freshness depends on.
+// freshFields are the fields of a response that determine its freshness.
 type freshFields struct {
 	date, expires, modified int64 // seconds since 1970, or none
 	expired                 bool  // an Expires that cannot be read: expired long ago
@@ -42,7 +42,8 @@ func readFresh(fields *head.List, now int64) freshFields {
 				f.modified = t
 			}
 		case is(field.Name, "age") && f.age == none:
-			// The first member of the first line; what is not a number counts as absent (section 5.1).
+			// Only the first member of the first line counts; an invalid number counts as absent
+			// (section 5.1).
 			first, _ := nextMember(field.Value)
 			f.age = 0
 			if n, ok := parseSeconds(first); ok {
@@ -54,7 +55,7 @@ func readFresh(fields *head.List, now int64) freshFields {
 	return f
 }
 
-// read works out what a response says, whether or not it may be stored.
+// read derives the view of a response, whether or not it may be stored.
 func (o *Options) read(response *head.Response, at Times) view {
 	var v view
 	targeted := o.directives(&v.Directives, &response.Fields)
@@ -82,10 +83,10 @@ func initialAge(f *freshFields, at Times) int64 {
 	return max(apparent, f.age*second+min(delay, maxDelta*second))
 }
 
-// clampSeconds bounds a difference of two dates, so that it fits 64 bits in nanoseconds.
+// clampSeconds bounds the difference of two dates so that it fits 64 bits in nanoseconds.
 func clampSeconds(n int64) int64 { return min(max(n, 0), maxDelta) }
 
-// lifetime works out freshness_lifetime (RFC 9111, section 4.2.1).
+// lifetime computes freshness_lifetime (RFC 9111, section 4.2.1).
 func (v *view) lifetime(o *Options, f *freshFields, targeted bool) {
 	s := &v.stored
 	v.explicit = true
@@ -110,8 +111,8 @@ func (v *view) lifetime(o *Options, f *freshFields, targeted bool) {
 	}
 }
 
-// implicit is how long a response is fresh that does not say it: by its status, by the time since
-// it was modified (section 4.2.2), by the route.
+// implicit is how long a response is fresh that does not say so itself: according to its status,
+// the time since it was modified (section 4.2.2), or the route.
 func (v *view) implicit(o *Options, f *freshFields) int64 {
 	s := &v.stored
 	for _, t := range o.Statuses {
@@ -128,12 +129,12 @@ func (v *view) implicit(o *Options, f *freshFields) int64 {
 		return min(int64(since*o.Heuristic), o.HeuristicMax)
 	}
 	if s.Status >= 400 {
-		return 0 // an error is only remembered by its status' own time
+		return 0 // an error is stored only if its status has a time of its own
 	}
 	return o.Default
 }
 
-// grace works out for how long it may be served after that.
+// grace computes for how long the response may be served after its lifetime.
 func (v *view) grace(o *Options) {
 	s := &v.stored
 	s.StaleWhileRevalidate, s.StaleIfError = o.StaleWhileRevalidate, o.StaleIfError
@@ -151,8 +152,8 @@ func (v *view) grace(o *Options) {
 	}
 }
 
-// graceAllowed says whether a stale answer may be served at all (RFC 9111, section 4.2.4). given
-// says that the answer itself allows it by name.
+// graceAllowed reports whether a stale answer may be served at all (RFC 9111, section 4.2.4). given
+// says that the answer itself explicitly allows it.
 func (s *Stored) graceAllowed(given bool) bool {
 	if s.set&(MustRevalidate|ProxyRevalidate|NoCache) != 0 {
 		return false
@@ -163,10 +164,10 @@ func (s *Stored) graceAllowed(given bool) bool {
 // Age is the response's current_age (section 4.2.3) in nanoseconds at a time of the monotonic clock.
 func (s *Stored) Age(now int64) int64 { return s.InitialAge + max(now-s.Received, 0) }
 
-// TTL is for how many nanoseconds more it is fresh; at most 0 when it is stale.
+// TTL is for how many more nanoseconds the response is fresh; at most 0 if it is stale.
 func (s *Stored) TTL(now int64) int64 { return s.Lifetime - s.Age(now) }
 
-// hasETag says whether there is an entity tag that can be used.
+// hasETag reports whether there is a valid entity tag.
 func hasETag(fields *head.List) bool {
 	found := false
 	eachNamed(fields, "etag", func(value []byte) { found = found || head.IsTag(value) })

@@ -7,23 +7,23 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Outdated is a URI of which nothing stored may be used any longer.
+// Outdated is a URI whose stored responses must not be used any longer.
 type Outdated struct {
-	Path  string // as a reference gives it, not yet canonical
+	Path  string // as in the reference, not yet canonical
 	Query string
-	// HasQuery tells "?" without a query from none.
+	// HasQuery distinguishes an empty query ("?") from none.
 	HasQuery bool
 }
 
-// Invalidates says whether the answer to a request outdates what is stored for its URI (RFC 9111,
-// section 4.4): its method may change something, and it did not fail.
+// Invalidates reports whether the answer to a request invalidates what is stored for its URI (RFC
+// 9111, section 4.4): the method is unsafe and the request did not fail.
 func Invalidates(r *Request, status int) bool {
 	return r.Unsafe() && status >= 200 && status < 400
 }
 
-// Locations gives the URIs beside the request's own that an answer outdates for which Invalidates
-// holds: those in Location and Content-Location that have its origin. Nobody can so remove what
-// another origin has.
+// Locations returns the URIs, besides the request's own, that an answer invalidates if Invalidates
+// is true: those in Location and Content-Location that have the same origin. So an origin cannot
+// remove what belongs to another.
 func Locations(h *head.Request, fields *head.List) []Outdated {
 	var out []Outdated
 	base := url.URL{Scheme: string(h.Scheme), Host: string(h.Host)}
@@ -51,7 +51,7 @@ func Locations(h *head.Request, fields *head.List) []Outdated {
 	return out
 }
 
-// pathOf gives the request's path decoded and as it is.
+// pathOf returns the request's path, decoded and as it is.
 func pathOf(h *head.Request) (path, raw string) {
 	raw = string(h.Path)
 	path, err := url.PathUnescape(raw)
@@ -61,7 +61,7 @@ func pathOf(h *head.Request) (path, raw string) {
 	return path, raw
 }
 
-// origin is a URL's host in lower case with its port.
+// origin is a URL's host in lower case, with its port.
 func origin(u *url.URL) string {
 	port := u.Port()
 	switch {

@@ -9,10 +9,10 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Treatment says what becomes of a request's field when the request is one whose answer may be
-// stored. Nothing that a client sends may change an answer that others get, so a field is either
-// kept from the origin, or part of what the answer is stored under, or known to change nothing.
-// Requests that pass the cache are not touched.
+// Treatment says how a field of a request is treated if the answer to the request may be stored.
+// Nothing that one client sends may change an answer that others get, so a field is either hidden
+// from the origin, or part of the key, or known not to change the answer. Requests that pass the
+// cache are not changed.
 type Treatment uint8
 
 // The treatments.
@@ -21,38 +21,42 @@ const (
 	Drop Treatment = iota
 	// Keyed: the origin sees its normalised value, which is part of the key.
 	Keyed
-	// Negotiated: the origin sees its normalised value, which is part of the key where the answer's
-	// Vary names it. Who chooses this for a field trusts the origin to do so.
+	// Negotiated: the origin sees its normalised value, which is part of the key if the answer's
+	// Vary names the field. This relies on the origin to name it.
 	Negotiated
-	// Credential: the origin sees it. With Authorization the answer is stored only when it says that it
-	// is for all (RFC 9111, section 3.5), with another one only when Vary names the field.
+	// Credential: the origin sees it. The answer to a request with Authorization is stored only if
+	// it says that it is for all clients (RFC 9111, section 3.5). With any other credential it is
+	// stored only if Vary names the field.
 	Credential
-	// Plain: the origin sees it as it is, and the operator vouches that no answer depends on it.
+	// Plain: the origin sees it unchanged, and the operator guarantees that no answer depends on
+	// it.
 	Plain
 )
 
-// personal says whether an answer to a request with such a field may be for its client alone.
+// personal reports whether the answer to a request with such a field may be only for its client.
 func (t Treatment) personal() bool { return t == Credential || t == Negotiated }
 
-// KeyOptions say what of a request its answer is stored under.
+// KeyOptions say which parts of a request the key consists of.
 type KeyOptions struct {
-	// Fields are treatments of fields by their names in lower case, over DefaultTreatment.
+	// Fields are the treatments of fields by lower-case name. They override DefaultTreatment.
 	Fields map[string]Treatment
-	// SortQuery orders the query's parameters by name; those of one name keep their order.
+	// SortQuery sorts the query's parameters by name; parameters with the same name keep their
+	// order.
 	SortQuery bool
-	// DropQuery names parameters that are left out, of the key and of what the origin sees; a '*'
-	// at the end stands for the rest of a name. Names are compared as they are sent,
+	// DropQuery names parameters that are left out of the key and of the query that the origin
+	// sees. A '*' at the end matches the rest of a name. Names are compared as sent,
 	// percent-encoded.
 	DropQuery []string
-	// Encodings are the content codings in lower case that the origin is offered when clients accept
-	// them; nil for br, gzip and zstd.
+	// Encodings are the content codings, in lower case, that are offered to the origin if the
+	// client accepts them; nil for br, gzip and zstd.
 	Encodings []string
-	// Added names fields in lower case that the gateway adds to what is forwarded, with values that are
-	// not part of the key, such as the client's address: a response that varies by one is not stored.
+	// Added names, in lower case, the fields that the gateway adds to forwarded requests, with
+	// values that are not part of the key, such as the client's address. A response that varies by
+	// one of them is not stored.
 	Added []string
 }
 
-// Key is KeyOptions made ready. The zero value is that of no options. It is immutable.
+// Key is compiled KeyOptions. The zero value is that of no options. It is immutable.
 type Key struct {
 	fields    map[string]Treatment
 	names     []string // of keyed fields, sorted
@@ -62,8 +66,8 @@ type Key struct {
 	added     []string
 }
 
-// DefaultTreatment is what becomes of a field, its name in lower case, that no option names. Fields
-// that the gateway itself adds on the way to the origin come later and are not concerned.
+// DefaultTreatment is the treatment of a field that no option names. name is in lower case. It does
+// not concern fields that the gateway itself adds on the way to the origin, which happens later.
 func DefaultTreatment(name string) Treatment {
 	switch name {
 	case "accept", "accept-language", "origin":
@@ -73,7 +77,7 @@ func DefaultTreatment(name string) Treatment {
 	case "authorization", "cookie":
 		return Credential
 	case "host":
-		return Plain // it is in the key as the host
+		return Plain // the key has it as the host
 	}
 	return Drop
 }
@@ -85,10 +89,10 @@ var (
 
 const (
 	maxKeyed = 32 // fields of a key
-	maxName  = 64 // bytes of a name that has a treatment
+	maxName  = 64 // bytes of a name that can have a treatment
 )
 
-// NewKey makes options ready. The error names what cannot be meant.
+// NewKey compiles options. The error names the option that makes no sense.
 func NewKey(o KeyOptions) (Key, error) {
 	k := Key{fields: o.Fields, sortQuery: o.SortQuery, drop: o.DropQuery, added: o.Added,
 		encodings: slices.Sorted(slices.Values(o.Encodings))}
@@ -142,7 +146,7 @@ func (k *Key) treatment(lower string) Treatment {
 	return DefaultTreatment(lower)
 }
 
-// treat is treatment for a name in any case.
+// treat is treatment for a name in any letter case.
 func (k *Key) treat(name []byte) Treatment {
 	var lower [maxName]byte
 	if len(name) > len(lower) {
@@ -160,10 +164,10 @@ func (k *Key) treat(name []byte) Treatment {
 	return DefaultTreatment(string(lower[:len(name)]))
 }
 
-// AppendURI appends what a request's answers have in common whatever their fields: space, which
-// keeps routes apart that answer for one URI in different ways, and the URI. The path is the one
-// that the origin is asked for, the query the one that AppendQuery gives. The parts have no NUL, so
-// no two URIs look alike.
+// AppendURI appends the part of the key that does not depend on the request's fields: space, which
+// separates routes that answer differently for the same URI, and the URI. path is the path of the
+// request to the origin; the query is that of AppendQuery. The parts contain no NUL, so different
+// URIs give different results.
 func (k *Key) AppendURI(dst []byte, space string, h *head.Request, path []byte) []byte {
 	dst = append(dst, space...)
 	dst = append(dst, 0)
@@ -175,13 +179,14 @@ func (k *Key) AppendURI(dst []byte, space string, h *head.Request, path []byte) 
 		dst = append(dst, '?')
 		before := len(dst)
 		if dst = k.AppendQuery(dst, h.Query); len(dst) == before && len(h.Query) > 0 {
-			dst = dst[:before-1] // nothing is left of it, and the URI is the one without a query
+			dst = dst[:before-1] // the query is empty now, and the URI is that without a query
 		}
 	}
 	return append(dst, 0)
 }
 
-// AppendFields appends the keyed fields to what AppendURI made: together they are the primary key.
+// AppendFields appends the keyed fields to the result of AppendURI. Together they are the primary
+// key.
 func (k *Key) AppendFields(dst []byte, h *head.Request) []byte {
 	for _, name := range k.keyedNames() {
 		dst = k.appendField(dst, name, &h.Fields)
@@ -189,8 +194,8 @@ func (k *Key) AppendFields(dst []byte, h *head.Request) []byte {
 	return dst
 }
 
-// appendField appends a field's name and value for a key, nothing where the request does not have it
-// or where nothing is left of it: the origin does not see it then (Forward).
+// appendField appends a field's name and value to a key. It appends nothing if the request does not
+// have the field or its normalised value is empty: the origin does not see it then (Forward).
 func (k *Key) appendField(dst []byte, name string, fields *head.List) []byte {
 	before := len(dst)
 	dst = append(dst, name...)
@@ -202,8 +207,8 @@ func (k *Key) appendField(dst []byte, name string, fields *head.List) []byte {
 	return append(with, 0)
 }
 
-// AppendVariant appends to a primary key what distinguishes answers that vary by names, a list that
-// Vary made.
+// AppendVariant appends to a primary key what distinguishes answers that vary by names, a list made
+// by Vary.
 func (k *Key) AppendVariant(dst, names []byte, h *head.Request) []byte {
 	dst = append(dst, 1)
 	dst = append(dst, names...)
@@ -216,8 +221,8 @@ func (k *Key) AppendVariant(dst, names []byte, h *head.Request) []byte {
 	return dst
 }
 
-// AppendQuery appends the query that the key has and the origin sees: without the parameters that
-// are dropped, and sorted where that is chosen.
+// AppendQuery appends the query for the key and for the origin: without dropped parameters, and
+// sorted if SortQuery is set.
 func (k *Key) AppendQuery(dst, query []byte) []byte {
 	if len(k.drop) == 0 && !k.sortQuery {
 		return append(dst, query...)

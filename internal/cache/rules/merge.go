@@ -8,15 +8,15 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Freshen takes in a 304 that the origin sent to r for a stored response (RFC 9111, sections 4.3.4 and
-// 3.2): the stored fields, updated, are appended to dst, which is empty, and the response counts
-// as received now. Of an answer that is for r's client alone only what it says of freshness is taken:
-// its other fields may tell others what that client sent.
+// Freshen applies a 304 that the origin sent to r for a stored response (RFC 9111, sections 4.3.4
+// and 3.2). It appends the updated stored fields to dst, which must be empty, and the response
+// counts as received now. If the answer is only for r's client, only its fields about freshness are
+// used: its other fields could reveal to other clients what that client sent.
 //
-// The reason says what to do. MayStore: the new response takes the stored one's place, with the
-// same body. Mismatch: the 304 is about something else; what is stored is not to be used, and the
-// request is to be repeated without validators. Every other reason: the response answers this
-// request, and then is stored no longer.
+// The reason says what to do. MayStore: the new response replaces the stored one, with the same
+// body. Mismatch: the 304 does not refer to the stored response, which must not be used; the caller
+// must repeat the request without validators. Any other reason: the response answers this request,
+// and then must no longer be stored.
 func (o *Options) Freshen(
 	dst []byte, r *Request, old *Stored, block []byte, answer *head.Response, at Times,
 ) (Stored, []byte, Reason) {
@@ -29,7 +29,7 @@ func (o *Options) Freshen(
 		merged.Fields.Reset()
 		merge(&merged.Fields, block, &answer.Fields, o.updatesFreshness)
 	}
-	// Date and age are those of the answer that has just come, not what the stored one once had.
+	// Date and Age are those of the answer that has just arrived, not those of the stored one.
 	fresh := readFresh(&answer.Fields, at.Received.Wall)
 	if fresh.date == none {
 		merged.Fields.RemoveID(head.Date)
@@ -41,7 +41,7 @@ func (o *Options) Freshen(
 	if !ok {
 		return v.stored, block, TooManyFields
 	}
-	// The body was once stored for all, so who asked this time does not matter.
+	// The body was stored for all clients, so it does not matter which client sent this request.
 	anyone := Request{get: true}
 	anyone.reset()
 	if why := o.refuses(&anyone, &merged, &v); why != NoReason {
@@ -50,9 +50,9 @@ func (o *Options) Freshen(
 	return v.stored, block, MayStore
 }
 
-// agrees says whether a 304 is about the stored response: its validators
-// are. One without validators is taken for it too, although RFC 9111 would have that only where what
-// is stored has none either: many origins leave them out, and it answers what they were asked.
+// agrees reports whether a 304 refers to the stored response, judging by its validators. A 304
+// without validators counts as referring to it, although RFC 9111 allows that only if the stored
+// response has none either: many origins leave them out, and the 304 answers our validators.
 func agrees(old *Stored, block []byte, fields *head.List, wall int64) bool {
 	var tag, modified []byte
 	eachNamed(fields, "etag", func(value []byte) { tag = value })
@@ -69,8 +69,8 @@ func agrees(old *Stored, block []byte, fields *head.List, wall int64) bool {
 	return true
 }
 
-// merge makes the fields of an updated response: those stored, with what the answer has in the place
-// of fields of the same name, as far as these update anything.
+// merge makes the fields of an updated response: the stored fields, in which those for which update
+// is true are replaced by the answer's fields of the same name.
 func merge(dst *head.List, block []byte, answer *head.List, update func(*head.Field) bool) {
 	Fields(dst, block)
 	connection := connectionNames(answer)
@@ -90,18 +90,18 @@ func merge(dst *head.List, block []byte, answer *head.List, update func(*head.Fi
 	}
 }
 
-// isPersonal says whether an answer, with the stored fields that it updates, is for the client
-// alone that asked.
+// isPersonal reports whether an answer, merged with the stored fields that it updates, is only for
+// the client that sent the request.
 func (o *Options) isPersonal(r *Request, merged *head.Response, at Times) bool {
 	v := o.read(merged, at)
 	return o.refuses(r, merged, &v).Personal()
 }
 
-// updates says whether a field of a 304 changes what is stored. What belongs to the answer's own
-// framing does not, nor what the stored body depends on.
+// updates reports whether a field of a 304 changes what is stored. Fields of the answer's own
+// framing do not, nor do fields on which the stored body depends.
 func (*Options) updates(f *head.Field) bool { return !fixed(f) }
 
-// updatesFreshness says whether a field of a 304 says how fresh that is.
+// updatesFreshness reports whether a field of a 304 concerns freshness.
 func (o *Options) updatesFreshness(f *head.Field) bool {
 	switch {
 	case f.ID == head.Date, f.ID == head.CacheControl, is(f.Name, "expires"), is(f.Name, "age"):
@@ -113,7 +113,7 @@ func (o *Options) updatesFreshness(f *head.Field) bool {
 	})
 }
 
-// fixed says whether a field of a 304 changes nothing stored.
+// fixed reports whether a field of a 304 must not change what is stored.
 func fixed(f *head.Field) bool {
 	switch f.ID {
 	case head.Connection, head.KeepAlive, head.ProxyConnection, head.TE, head.Trailer,
@@ -127,12 +127,13 @@ func fixed(f *head.Field) bool {
 	return false
 }
 
-// HeadOutdates says whether the answer to a HEAD that went to the origin shows that a stored response
-// is no longer what GET would get (RFC 9111, section 4.3.5). Only answers count that GET would have got
-// alike: not failures, not those to conditions, not those to who may not ask.
+// HeadOutdates reports whether the origin's answer to a HEAD shows that a stored response is no
+// longer what GET would return (RFC 9111, section 4.3.5). Only answers count that GET would have
+// got too: not failures, answers to preconditions, or refusals of unauthorised clients.
 //
-// An answer that agrees does not freshen what is stored, although it might: policies in front of the
-// cache have changed its fields already, and many servers answer HEAD without looking.
+// An answer that agrees does not freshen what is stored, although that would be allowed: policies
+// before the cache may already have changed its fields, and many servers answer HEAD without
+// checking.
 func HeadOutdates(old *Stored, block []byte, answer *head.Response, wall int64) bool {
 	switch answer.Status {
 	case 404, 410:
@@ -152,7 +153,7 @@ func HeadOutdates(old *Stored, block []byte, answer *head.Response, wall int64) 
 	case dated && old.LastModified != none && modified != old.LastModified:
 		return true
 	case !bytes.Equal(was.coding, now.coding):
-		return false // the same in another form, whose tag and length are its own
+		return false // another representation, with its own tag and length
 	case head.IsTag(was.tag) && head.IsTag(now.tag) && !head.WeakEqual(was.tag, now.tag):
 		return true
 	}
@@ -160,7 +161,7 @@ func HeadOutdates(old *Stored, block []byte, answer *head.Response, wall int64) 
 	return ok && old.Length >= 0 && length != old.Length
 }
 
-// description is the fields that tell one content from another.
+// description is the fields that distinguish one content from another.
 type description struct{ tag, modified, length, coding []byte }
 
 func described(fields *head.List) (d description) {

@@ -6,9 +6,9 @@ import (
 	"plimsoll/internal/head"
 )
 
-// What is stored goes to other instances, and comes back, as a list of numbers. Another instance has
-// another monotonic clock, so the list has the age at a moment of the wall clock instead of when the
-// response came.
+// Stored responses are exchanged with other instances as a list of numbers. Another instance has a
+// different monotonic clock, so instead of the time of arrival, the list has the age at a time of
+// the wall clock.
 
 // Flags of a Stored in its list.
 const (
@@ -17,7 +17,7 @@ const (
 	hasError
 )
 
-// AppendStored appends what ReadStored reads, as it is at now.
+// AppendStored appends s, with its age at now, in the form that ReadStored reads.
 func AppendStored(dst []byte, s *Stored, now Instant) []byte {
 	flags := int64(0)
 	for i, set := range [...]bool{s.sharedMaxAge, s.whileGiven, s.errorGiven} {
@@ -36,16 +36,17 @@ func AppendStored(dst []byte, s *Stored, now Instant) []byte {
 }
 
 const (
-	storedNumbers = 15 // that AppendStored appends
-	// maxKept is the longest age and lifetime that are kept, nanoseconds: sums of a few fit 64 bits.
+	storedNumbers = 15 // numbers that AppendStored appends
+	// maxKept is the longest age and lifetime that are kept, in nanoseconds. Sums of a few of them
+	// fit 64 bits.
 	maxKept = maxDelta * second
 )
 
-// ReadStored reads what AppendStored appended, perhaps on another machine, and gives what is behind it.
-// ok is false for what cannot be of a response whose block has so many bytes. The response counts as
-// one that has come now, and has the age that it has by the wall clocks of the two machines. Where
-// these differ so that it would come from the future, it is as old as it was when it was written:
-// never fresher.
+// ReadStored reads what AppendStored has appended, perhaps on another machine, and returns the rest
+// of b. block is the length of the response's block in bytes; ok is false for values that cannot
+// belong to it. The response counts as received now, with its age according to the wall clocks of
+// the two machines. If the clocks differ so that it would come from the future, its age is what it
+// was when it was written, never less.
 func ReadStored(b []byte, now Instant, block int) (s Stored, rest []byte, ok bool) {
 	var n [storedNumbers]int64
 	for i := range n {
@@ -82,9 +83,9 @@ func ReadStored(b []byte, now Instant, block int) (s Stored, rest []byte, ok boo
 	}, b, true
 }
 
-// Keep is for how long the response can be of use from now on: while it is fresh, and for as long as it
-// may be served stale, of which more is what the options allow beyond the response. Nanoseconds, at
-// most 0 for a response of which every use needs the origin.
+// Keep is for how many nanoseconds from now the response can be of use: while it is fresh, and then
+// for as long as it may be served stale. more is what the options allow beyond what the response
+// allows. Keep is at most 0 for a response every use of which needs the origin.
 func (s *Stored) Keep(now, more int64) int64 {
 	if s.set&NoCache != 0 {
 		return 0

@@ -2,8 +2,8 @@ package rules
 
 import "plimsoll/internal/head"
 
-// Request is what the rules have to know of a request. It borrows from the head that it was read
-// from, and is valid as long as that is. Reading one allocates nothing.
+// Request is what the rules must know about a request. It aliases the head that it was read from,
+// and is valid as long as that is. Read does not allocate.
 type Request struct {
 	Directives
 	Head *head.Request
@@ -25,7 +25,7 @@ type Request struct {
 	ifRange      []byte
 }
 
-// Read takes in a request.
+// Read reads a request.
 func (r *Request) Read(h *head.Request) {
 	*r = Request{Head: h}
 	r.reset()
@@ -35,7 +35,7 @@ func (r *Request) Read(h *head.Request) {
 		r.field(h.Fields.At(i))
 	}
 	if len(r.withheld) > 0 {
-		r.Set |= NoCache // a request has no fields to withhold
+		r.Set |= NoCache // field names in no-cache have no meaning in requests
 	}
 	if r.pragma && !r.cacheControl {
 		r.Set |= NoCache // RFC 9111, section 5.4
@@ -89,22 +89,22 @@ func (r *Request) other(f *head.Field) {
 	}
 }
 
-// Own makes the request the cache's own, for a refresh in the background: what the client said of its
-// copy does not count for that.
+// Own makes the request the cache's own, for a refresh in the background: the client's cache
+// directives do not count for it.
 func (r *Request) Own() { r.reset() }
 
-// Personal says whether a request has credentials that reach the origin without being part of the
-// key, so that the answer to it, and how asking ends, may be for its client alone.
+// Personal reports whether a request has credentials that reach the origin without being part of
+// the key, so that its answer, or its failure, may be only for its client.
 func (o *Options) Personal(r *Request) bool {
 	return r.authorized && o.Key.treatment("authorization").personal() ||
 		r.cookie && o.Key.treatment("cookie").personal()
 }
 
-// Cacheable says whether the method is one that a stored response can answer.
+// Cacheable reports whether a stored response can answer the method.
 func (r *Request) Cacheable() bool { return r.get || r.isHead }
 
-// Unsafe says whether the method may change what the origin has (RFC 9110, section 9.2.1). Methods
-// that nobody knows may.
+// Unsafe reports whether the method may change the origin's state (RFC 9110, section 9.2.1).
+// Unknown methods count as unsafe.
 func (r *Request) Unsafe() bool {
 	switch string(r.Head.Method) {
 	case "GET", "HEAD", "OPTIONS", "TRACE", "QUERY", "PROPFIND", "REPORT", "SEARCH":

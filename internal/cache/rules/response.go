@@ -2,24 +2,24 @@ package rules
 
 import "plimsoll/internal/head"
 
-// Stored is what the rules have to know of a stored response. It has no pointers, so that many of
-// them cost the garbage collector nothing. Durations and times on the monotonic clock are
-// nanoseconds, dates seconds since 1970.
+// Stored is what the rules must know about a stored response. It has no pointers, so that large
+// numbers of them cost the garbage collector nothing. Durations and times on the monotonic clock
+// are in nanoseconds, dates in seconds since 1970.
 type Stored struct {
-	Received   int64 // when it came, on the monotonic clock
-	InitialAge int64 // its age then: corrected_initial_age (RFC 9111, section 4.2.3)
+	Received   int64 // when it arrived, on the monotonic clock
+	InitialAge int64 // its age at that time: corrected_initial_age (RFC 9111, section 4.2.3)
 	Lifetime   int64 // for how long it is fresh, counted from age 0; 0 for never
 
-	StaleWhileRevalidate, StaleIfError int64 // past the lifetime
+	StaleWhileRevalidate, StaleIfError int64 // how long it may be served after the lifetime
 
-	Date         int64 // the origin's, or when it came
-	LastModified int64 // none where it is not there, or cannot be read
-	Length       int64 // bytes of its body, once that is whole; head.Unknown before
+	Date         int64 // the origin's Date, or when the response arrived
+	LastModified int64 // none if it is absent or invalid
+	Length       int64 // bytes of its body once that is complete; head.Unknown before
 	Status       int
 
-	set Directive // of the response
-	// sharedMaxAge: the lifetime is s-maxage's, which forbids stale answers but for what the answer
-	// itself allows; graceGiven says that it does.
+	set Directive // directives of the response
+	// sharedMaxAge says that the lifetime comes from s-maxage, which forbids stale answers except
+	// as the answer itself allows; whileGiven and errorGiven say that it does.
 	sharedMaxAge bool
 	whileGiven   bool
 	errorGiven   bool
@@ -37,11 +37,10 @@ func (s span) of(block []byte) []byte {
 	return block[s.at:s.end:s.end]
 }
 
-// ETag is the entity tag in the block that AppendBlock made, nil where there is none.
+// ETag returns the entity tag in the block that AppendBlock made; nil if there is none.
 func (s *Stored) ETag(block []byte) []byte { return s.etag.of(block) }
 
-// ModifiedText is Last-Modified as it stood in the response, nil where there was none that can be
-// read.
+// ModifiedText returns Last-Modified as it was in the response; nil if it was absent or invalid.
 func (s *Stored) ModifiedText(block []byte) []byte {
 	if s.LastModified == none {
 		return nil
@@ -49,12 +48,12 @@ func (s *Stored) ModifiedText(block []byte) []byte {
 	return s.modified.of(block)
 }
 
-// Times are when a request was sent and when the head of its response had come.
+// Times are when a request was sent and when the head of its response had arrived.
 type Times struct{ Sent, Received Instant }
 
-// Judge says whether the response to a request may be stored (RFC 9111, section 3), MayStore when
-// it may, and then what to know of it. What it says of a response is not yet so for its body: that
-// has to arrive whole.
+// Judge decides whether the response to a request may be stored (RFC 9111, section 3). If it may,
+// the reason is MayStore and the Stored is valid. The response may still not be used as stored
+// before its body has arrived completely.
 func (o *Options) Judge(r *Request, response *head.Response, at Times) (Stored, Reason) {
 	if !r.get {
 		return Stored{}, NotGet
@@ -71,7 +70,7 @@ func (o *Options) Judge(r *Request, response *head.Response, at Times) (Stored, 
 	return s, MayStore
 }
 
-// refuses gives the reason not to store a response, NoReason when there is none.
+// refuses returns the reason not to store a response; NoReason if there is none.
 func (o *Options) refuses(r *Request, response *head.Response, v *view) Reason {
 	if why := refusesStatus(response.Status, &v.Directives); why != NoReason {
 		return why
@@ -113,7 +112,7 @@ func refusesStatus(status int, d *Directives) Reason {
 		return Partial
 	case status == 304:
 		return Validation
-	case status == 425: // it says something of its connection alone (RFC 8470, section 5.2)
+	case status == 425: // it concerns only its connection (RFC 8470, section 5.2)
 		return TooEarly
 	case d.Has(MustUnderstand) && !understood(status):
 		return Unknown
@@ -121,8 +120,8 @@ func refusesStatus(status int, d *Directives) Reason {
 	return NoReason
 }
 
-// heuristically says whether responses of a status may be stored that do not say so (RFC 9110,
-// section 15.1).
+// heuristically reports whether responses with a status may be stored without saying so explicitly
+// (RFC 9110, section 15.1).
 func heuristically(status int) bool {
 	switch status {
 	case 200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501:
@@ -131,8 +130,8 @@ func heuristically(status int) bool {
 	return false
 }
 
-// understood says whether the requirements of caching for a status are known here: it is one of
-// RFC 9110's, none of which asks a cache for more than others do but 206 and 304.
+// understood reports whether this cache knows the caching requirements of a status: it is one of
+// RFC 9110's, of which only 206 and 304 have special requirements.
 func understood(status int) bool {
 	switch {
 	case status >= 200 && status <= 205, status >= 300 && status <= 303, status == 305, status == 307,
@@ -146,7 +145,7 @@ func understood(status int) bool {
 	return false
 }
 
-// withholds says whether no-cache or private names the field.
+// withholds reports whether no-cache or private names the field.
 func (v *view) withholds(lower string) bool {
 	for _, name := range v.withheld {
 		if is(name, lower) {

@@ -32,60 +32,60 @@ type Instant struct {
 
 const (
 	second = int64(1e9)
-	// maxDelta is what longer times count as, in seconds (RFC 9111, section 1.2.2). Sums of a few,
-	// in nanoseconds, fit 64 bits.
+	// maxDelta is the value to which longer times are reduced, in seconds (RFC 9111, section
+	// 1.2.2). Sums of a few such times fit 64 bits in nanoseconds.
 	maxDelta = int64(1) << 31
-	// none is the value of a time or a duration that is not there.
+	// none is the value of an absent time or duration.
 	none = int64(math.MinInt64)
 )
 
-// SetCookie says what happens to an answer that has Set-Cookie and may otherwise be stored.
+// SetCookie says what happens to an answer that has Set-Cookie and could otherwise be stored.
 type SetCookie uint8
 
 // The choices for Set-Cookie.
 const (
-	RefuseSetCookie SetCookie = iota // not stored: a cookie is mostly for one client
+	RefuseSetCookie SetCookie = iota // not stored: a cookie is usually for one client
 	StripSetCookie                   // stored without the field, which only the first client gets
 	KeepSetCookie                    // stored with the field, as RFC 9111 allows: every client gets it
 )
 
-// StatusTTL is how long answers of one status are fresh that do not say it themselves.
+// StatusTTL is for how long answers with one status are fresh if they do not say it themselves.
 type StatusTTL struct {
 	Status int
 	TTL    int64 // nanoseconds, more than 0
 }
 
-// Options are the choices of one route. They are immutable. The zero value is a cache that stores
-// what origins say is fresh, and knows no heuristics.
+// Options are the choices for one route. They are immutable. The zero value means a cache that
+// stores what origins declare as fresh, without heuristics.
 type Options struct {
-	// Targeted names the fields that stand above Cache-Control and Expires where they are there, first
-	// the one that is looked for first (RFC 9213): "CDN-Cache-Control". Surrogate-Control, which is not
-	// a structured field, is read in its own syntax.
+	// Targeted names the fields that take precedence over Cache-Control and Expires if they are
+	// present (RFC 9213), in order of precedence: "CDN-Cache-Control". Surrogate-Control, which is
+	// not a structured field, is read in its own syntax.
 	Targeted []string
-	// Heuristic is the share of the time since Last-Modified for which an answer without other
-	// freshness is fresh: 0.1 is usual, 0 for none. HeuristicMax bounds it, nanoseconds; 0 for none
-	// too.
+	// Heuristic is the share of the time since Last-Modified for which an answer without explicit
+	// freshness is fresh; 0.1 is usual, 0 means no heuristics. HeuristicMax is the upper limit of
+	// that time in nanoseconds; 0 also means no heuristics.
 	Heuristic    float64
 	HeuristicMax int64
-	// Default is how long an answer is fresh that says nothing at all, where its status is one that
-	// may be stored without being told to; nanoseconds, 0 for not.
+	// Default is for how many nanoseconds an answer without any indication of freshness is fresh,
+	// if its status may be stored without explicit permission; 0 means not at all.
 	Default int64
-	// Statuses are such times for single statuses: 404 for some seconds, say. They win over Default and
-	// heuristics.
+	// Statuses are such times for single statuses, such as a few seconds for 404. They override
+	// Default and heuristics.
 	Statuses []StatusTTL
-	// Max bounds the time for which anything is fresh, nanoseconds; 0 for no bound.
+	// Max is the longest time for which anything is fresh, in nanoseconds; 0 for no limit.
 	Max int64
-	// StaleWhileRevalidate and StaleIfError hold for answers that do not have these directives,
-	// nanoseconds (RFC 5861).
+	// StaleWhileRevalidate and StaleIfError apply to answers that do not have these directives (RFC
+	// 5861), in nanoseconds.
 	StaleWhileRevalidate, StaleIfError int64
-	// StaleUnderPressure is how long after its freshness an answer may be served to spare a service
-	// that has too much to do (Circumstances.Pressure), nanoseconds.
+	// StaleUnderPressure is for how many nanoseconds after its lifetime an answer may be served to
+	// relieve an overloaded service (Circumstances.Pressure).
 	StaleUnderPressure int64
-	// IgnoreClients leaves the request's Cache-Control and Pragma aside, but for no-store and
-	// only-if-cached: a client that reloads cannot put load on the origin.
+	// IgnoreClients ignores the request's Cache-Control and Pragma, except for no-store and
+	// only-if-cached, so that clients that reload cannot put load on the origin.
 	IgnoreClients bool
-	// SetCookie says what becomes of answers that set cookies.
+	// SetCookie says what happens to answers that set cookies.
 	SetCookie SetCookie
-	// Key says what of a request is part of the key, and what is forwarded.
+	// Key says which parts of a request belong to the key, and what is forwarded.
 	Key Key
 }

@@ -2,20 +2,20 @@ package rules
 
 import "strconv"
 
-// Report is what Cache-Status says of a response (RFC 9211).
+// Report is what Cache-Status reports about a response (RFC 9211).
 type Report struct {
 	Hit       bool
-	Why       Reason // why it went to the origin, or was served although it was not fresh
-	Status    int    // the origin's answer to a revalidation, 0 for none
+	Why       Reason // why the request went to the origin, or got a response that is not fresh
+	Status    int    // the status of the origin's answer to a revalidation; 0 for none
 	TTL       int64  // nanoseconds of freshness left, negative when it is stale; with HasTTL
 	HasTTL    bool
 	Stored    bool   // the origin's answer was stored
-	Collapsed bool   // the request waited for another one's answer
-	NotStored Reason // why it was not
+	Collapsed bool   // the request waited for the answer to another
+	NotStored Reason // why the answer was not stored
 	Second    bool   // a hit in the cache's second tier
 }
 
-// AppendStatus appends the member of Cache-Status for this cache, whose name is a token.
+// AppendStatus appends this cache's member of Cache-Status. name must be a token.
 func AppendStatus(dst []byte, name string, p *Report) []byte {
 	dst = append(dst, name...)
 	if p.Hit {
@@ -48,7 +48,7 @@ func AppendStatus(dst []byte, name string, p *Report) []byte {
 	return dst
 }
 
-// floorSeconds rounds towards the past, so that what is stale by less than a second is seen to be.
+// floorSeconds rounds down, so that a response that is stale by less than a second shows as stale.
 func floorSeconds(ns int64) int64 {
 	s := ns / second
 	if ns%second < 0 {
@@ -62,8 +62,8 @@ func AppendAge(dst []byte, age int64) []byte {
 	return strconv.AppendInt(dst, min(max(age, 0)/second, maxDelta), 10)
 }
 
-// AppendContentRange appends the value of Content-Range for a reply with 206 or 416 of a body of
-// length bytes.
+// AppendContentRange appends the value of Content-Range for a reply with status 206 or 416. length
+// is the length of the whole body in bytes.
 func AppendContentRange(dst []byte, reply *Reply, length int64) []byte {
 	dst = append(dst, "bytes "...)
 	if reply.Status == 416 {
@@ -77,8 +77,9 @@ func AppendContentRange(dst []byte, reply *Reply, length int64) []byte {
 	return strconv.AppendInt(dst, length, 10)
 }
 
-// InNotModified says whether a stored field is sent with a 304. Those that describe the content are
-// not (RFC 9110, section 15.4.5): the client has them. Last-Modified goes where there is no ETag.
+// InNotModified reports whether a stored field is sent with a 304. Fields that describe the content
+// are not (RFC 9110, section 15.4.5), because the client has them. Last-Modified is sent only if
+// there is no ETag, that is, if tagged is false.
 func InNotModified(name []byte, tagged bool) bool {
 	for _, n := range [...]string{"content-length", "content-encoding", "content-type",
 		"content-language", "content-range"} {

@@ -6,9 +6,9 @@ import (
 	"plimsoll/internal/head"
 )
 
-// directives reads what a response says to this cache: the first targeted field that is there and
-// can be read, or Cache-Control (RFC 9213, section 2.2). targeted says which of the two; Expires
-// counts only beside the latter.
+// directives reads a response's directives for this cache, from the first targeted field that is
+// present and valid, or else from Cache-Control (RFC 9213, section 2.2). targeted says which;
+// Expires counts only with Cache-Control.
 func (o *Options) directives(d *Directives, fields *head.List) (targeted bool) {
 	for _, name := range o.Targeted {
 		d.reset()
@@ -27,7 +27,7 @@ func (o *Options) directives(d *Directives, fields *head.List) (targeted bool) {
 	return false
 }
 
-// eachNamed calls f with the value of each field called name, which is in lower case.
+// eachNamed calls f with the value of each field called name, which must be in lower case.
 func eachNamed(fields *head.List, name string, f func(value []byte)) {
 	for i := range fields.Len() {
 		if field := fields.At(i); is(field.Name, name) {
@@ -61,7 +61,7 @@ func (d *Directives) addStructured(fields *head.List, name string) bool {
 	return true
 }
 
-// takesSeconds says whether the value of a directive is a time.
+// takesSeconds reports whether the value of a directive is a number of seconds.
 func takesSeconds(name string) bool {
 	switch name {
 	case "max-age", "s-maxage", "stale-while-revalidate", "stale-if-error":
@@ -70,7 +70,7 @@ func takesSeconds(name string) bool {
 	return false
 }
 
-// takeStructured takes in one member; false when its type is wrong.
+// takeStructured adds one member; it returns false if the member has the wrong type.
 func (d *Directives) takeStructured(name string, member httpsfv.Member) bool {
 	item, single := member.(httpsfv.Item)
 	m := directive{name: []byte(name)}
@@ -86,7 +86,7 @@ func (d *Directives) takeStructured(name string, member httpsfv.Member) bool {
 	switch value := item.Value.(type) {
 	case bool:
 		if !value {
-			return true // no-store=?0 says that it is not set
+			return true // no-store=?0 means that the directive is not set
 		}
 	case string:
 		m.valued, m.argument = true, []byte(value)
@@ -97,7 +97,7 @@ func (d *Directives) takeStructured(name string, member httpsfv.Member) bool {
 	return true
 }
 
-// takeSeconds takes in a directive whose time is known.
+// takeSeconds adds a directive with the time n in seconds.
 func (d *Directives) takeSeconds(m *directive, n int64) {
 	n = min(n, maxDelta)
 	switch string(m.name) {
@@ -113,8 +113,8 @@ func (d *Directives) takeSeconds(m *directive, n int64) {
 }
 
 // addSurrogate reads Surrogate-Control (Edge Architecture 1.0): max-age=FRESH+STALE, no-store, and
-// members for one surrogate alone, which have a parameter and do not count. It has no Cache-Control
-// directives beside these, and says nothing where it has neither.
+// members for one particular surrogate, which have a parameter and are ignored. Other directives of
+// Cache-Control do not occur in it. addSurrogate returns false if the field has neither directive.
 func (d *Directives) addSurrogate(fields *head.List) bool {
 	found := false
 	eachNamed(fields, "surrogate-control", func(line []byte) {
@@ -144,7 +144,7 @@ func (d *Directives) takeSurrogateAge(m *directive) {
 	fresh, stale := m.argument, []byte(nil)
 	for i, c := range m.argument {
 		if c == ';' {
-			return // for one surrogate, whose name is behind it
+			return // for the one surrogate whose name follows
 		}
 		if c == '+' && stale == nil {
 			fresh, stale = m.argument[:i], m.argument[i+1:]

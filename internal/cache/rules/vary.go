@@ -8,17 +8,18 @@ import (
 	"plimsoll/internal/head"
 )
 
-// maxVarying bounds the fields by which the answers for one key vary.
+// maxVarying is by how many fields the answers for one key may vary.
 const maxVarying = 8
 
-// varying is the fields by which a response varies beside those of the key: lower-case names, sorted.
+// varying is the fields by which a response varies, besides those of the key: lower-case names,
+// sorted.
 type varying []string
 
 func (v varying) has(name string) bool { return slices.Contains(v, name) }
 
-// varies reads Vary (RFC 9110, section 12.5.5). Fields that every key has are left out, and those
-// that the origin never sees. Where content is encoded and Vary does not say why, it is because of
-// Accept-Encoding.
+// varies reads Vary (RFC 9110, section 12.5.5). It leaves out fields that every key has, and those
+// that the origin never sees. If the content is encoded and Vary gives no reason for that, it
+// varies by Accept-Encoding.
 func (o *Options) varies(fields *head.List) (varying, Reason) {
 	var names varying
 	why := NoReason
@@ -57,16 +58,17 @@ func (o *Options) varies(fields *head.List) (varying, Reason) {
 	return names, why
 }
 
-// Vary appends the names of the fields by which a response varies beside those of its key, in the
-// form that AppendVariant takes: nothing when there are none. The response is one that may be stored.
+// Vary appends the names of the fields by which a response varies, besides those of its key, in the
+// form that AppendVariant takes; nothing if there are none. The response must be one that may be
+// stored.
 func (o *Options) Vary(dst []byte, fields *head.List) []byte {
 	names, _ := o.varies(fields)
 	return append(dst, strings.Join(names, ",")...)
 }
 
 // MergeVary appends the union of two such lists. Answers for one URI that vary by different fields
-// are all kept under the union, so that each is found where it fits; ok is false when that is more
-// than may be.
+// are all stored under the union, so that each is found for the requests that it fits. ok is false
+// if the union has more than maxVarying names.
 func MergeVary(dst, a, b []byte) (union []byte, ok bool) {
 	var names varying
 	for _, list := range [][]byte{a, b} {
@@ -82,8 +84,8 @@ func MergeVary(dst, a, b []byte) (union []byte, ok bool) {
 }
 
 // appendValue appends the normalised value of a request's field (RFC 9111, section 4.1); there is
-// false where the request does not have it. name is in lower case. What is appended is also what the
-// origin gets.
+// false if the request does not have the field. name is in lower case. The origin gets the same
+// value.
 func (k *Key) appendValue(dst []byte, name string, fields *head.List) (with []byte, there bool) {
 	start := len(dst)
 	for i := range fields.Len() {
@@ -114,9 +116,9 @@ func (k *Key) appendValue(dst []byte, name string, fields *head.List) (with []by
 	return dst, true
 }
 
-// normalList rewrites the value that stands behind start: no white space around commas and
-// semicolons, no empty members, letters in lower case where they mean the same. A quoted string ends
-// the rewriting: what is behind it stays as it is.
+// normalList normalises the value in b[start:]: it removes white space around commas and semicolons
+// and empty members, and lower-cases letters if lower is set. It stops at a quoted string: what
+// follows stays as it is.
 func normalList(b []byte, start int, lower bool) []byte {
 	out, in := start, start
 	for in < len(b) {
@@ -146,5 +148,5 @@ func normalList(b []byte, start int, lower bool) []byte {
 
 func isSeparator(c byte) bool { return c == ',' || c == ';' || c == '=' }
 
-// unsafeString views bytes as a string for a call that keeps neither.
+// unsafeString views bytes as a string, for calls that do not retain it.
 func unsafeString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -9,7 +9,8 @@ import (
 
 const (
 	minBlock = 256
-	// PieceBytes is the longest piece of a body: what a loop copies or sends in one go at most.
+	// PieceBytes is the length of the longest piece of a body: the most that a loop copies or sends
+	// at a time.
 	PieceBytes = 64 << 10
 	orders     = 9 // blocks of 256 bytes << order, up to PieceBytes
 	perPage    = PieceBytes / minBlock
@@ -23,13 +24,13 @@ type piece struct {
 	order uint8  // of the arena's block, or onHeap
 }
 
-// arena gives memory for heads and bodies outside of the garbage collector's heap: that would let
-// dead bytes pile up to as much as the live ones before it looks, and what is promised to the
-// operator is a bound on the process' memory. It is a buddy allocator: pages of 64 KB, which are
-// split in halves down to 256 bytes and grow together again. A page that is free as a whole goes
-// back to the system when there are more resident than may be.
+// arena allocates memory for heads and bodies outside of the garbage collector's heap. The
+// collector would let as many dead bytes accumulate as there are live ones, but operators are
+// promised a limit on the process's memory. The arena is a buddy allocator: pages of 64 KB are
+// split in halves down to 256 bytes, and merged again. A completely free page is returned to the
+// system if more pages are resident than allowed.
 //
-// One mutex guards it. It is taken for some 100 ns, when something is stored or forgotten and never
+// One mutex guards it. It is held for some 100 ns when something is stored or removed, and never
 // for a hit.
 type arena struct {
 	mu       sync.Mutex
@@ -58,7 +59,7 @@ func newArena(bytes int64) (*arena, error) {
 		a.cold = append(a.cold, uint32(pages-1-i))
 	}
 	if invariant.On {
-		// The race detector does not see memory that is not the heap's.
+		// The race detector does not see memory outside the heap.
 		a.memory, a.release = make([]byte, pages*PieceBytes), func([]byte) {}
 		return a, nil
 	}
@@ -72,7 +73,7 @@ func orderFor(n int) int { return bits.Len(uint(n-1) / minBlock) }
 
 func blockBytes(order int) int { return minBlock << order }
 
-// alloc gives a block of the order, or false when none is free and limit pages are resident.
+// alloc returns a block of the order, or false if none is free and limit pages are resident.
 func (a *arena) alloc(order, limit int) (piece, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,7 +102,7 @@ func (a *arena) take(order, limit int) (uint32, bool) {
 	return at, ok
 }
 
-// perPart is how many of the smallest blocks a block has.
+// perPart is how many of the smallest blocks a block of the order consists of.
 func perPart(order int) int { return 1 << order }
 
 func (a *arena) page(limit int) (uint32, bool) {
@@ -136,7 +137,7 @@ func (a *arena) unlist(at uint32) {
 	a.state[at] = inside
 }
 
-// put takes blocks back. Pages that so become free stay resident while there are at most limit.
+// put frees blocks. Pages that become free stay resident while at most limit pages are.
 func (a *arena) put(pieces []piece, limit int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -169,7 +170,7 @@ func (a *arena) merge(at uint32, order, limit int) {
 	a.cold = append(a.cold, page)
 }
 
-// trim gives back the end of a block of which n bytes are used, in halves.
+// trim frees the end of a block of which n bytes are used, in halves.
 func (a *arena) trim(p *piece, n, limit int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -181,17 +182,17 @@ func (a *arena) trim(p *piece, n, limit int) {
 	p.data = p.data[:size:size]
 }
 
-// pages is how many are resident.
+// pages is how many pages are resident.
 func (a *arena) pages() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.resident
 }
 
-// bytes is what the arena's own tables take, the lists when they are long.
+// bytes is the size of the arena's own tables, with lists of full length.
 func (a *arena) bytes() int64 { return int64(len(a.state)) * 9 }
 
-// close gives the address space back.
+// close frees the address space.
 func (a *arena) close() error {
 	if invariant.On {
 		return nil

@@ -7,7 +7,7 @@ import (
 )
 
 // content is memory that entries share: a body, with the key and the fields that it came with. It
-// is given back when the last who uses it lets go.
+// is freed with its last reference.
 type content struct {
 	store  *Store
 	refs   atomic.Int64
@@ -17,7 +17,7 @@ type content struct {
 	bytes  int64   // of memory, as it is counted
 }
 
-// hold takes a reference; false when the last one has gone.
+// hold takes a reference. It returns false if there are no references left.
 func (c *content) hold() bool {
 	for {
 		n := c.refs.Load()
@@ -39,25 +39,25 @@ func (c *content) release() {
 	}
 }
 
-// Entry is a stored response, or a marker that says by which fields the responses for a key vary.
-// Who gets one from the store holds it until Release: its bytes stay what they are that long,
-// whatever happens to the entry. It is immutable but for its marks.
+// Entry is a stored response, or a marker that says by which fields the responses for a key vary. A
+// caller that gets one from the store holds it until Release: until then, its bytes do not change,
+// whatever happens to the entry. It is immutable except for its marks.
 type Entry struct {
-	// Meta is what the rules have to know.
+	// Meta is what the rules must know.
 	Meta rules.Stored
-	// Cost is how long fetching it took, nanoseconds: for rules.EarlyRefresh.
+	// Cost is how many nanoseconds fetching it took, for rules.EarlyRefresh.
 	Cost int64
 
-	// Second says that it came from a second tier of the cache, and not from the origin.
+	// Second says that it came from the second tier of the cache, not from the origin.
 	Second bool
 
-	// Makeshift says that the response could have been better: it is to be fetched whole the next time, and
-	// not revalidated.
+	// Makeshift says that the response is not as good as it could be: next time it must be fetched
+	// completely, not revalidated.
 	Makeshift bool
 
 	key, block, vary []byte
-	head             *content // has key, block and vary
-	body             *content // the same, but for one whose head was renewed; nil for a marker
+	head             *content // holds key, block and vary
+	body             *content // the same as head, unless the head was renewed; nil for a marker
 	born             uint64   // the store's count of purges when its fetch began
 	slots            []uint32 // of its URI and tags in the table of purges
 	checked          atomic.Uint64
@@ -69,8 +69,8 @@ type Entry struct {
 // Block is the response's fields, as rules.AppendBlock made them.
 func (e *Entry) Block() []byte { return e.block }
 
-// Vary is the list that the key of a variant has to have (rules.Key.AppendVariant), nil where the
-// entry is a response and no marker.
+// Vary is the list for the keys of variants (rules.Key.AppendVariant); nil if the entry is a
+// response and not a marker.
 func (e *Entry) Vary() []byte { return e.vary }
 
 // Length is the number of bytes of the body.
@@ -81,23 +81,23 @@ func (e *Entry) Length() int64 {
 	return e.body.length
 }
 
-// Tagged says whether the response had tags. Which ones is not known any more.
+// Tagged reports whether the response had tags. The tags themselves are not kept.
 func (e *Entry) Tagged() bool { return e.tagged }
 
-// Soft says whether the entry was purged softly: it counts as stale.
+// Soft reports whether the entry was softly purged and so counts as stale.
 func (e *Entry) Soft() bool { return e.soft.Load() }
 
 // Outdate makes the entry stale, as a soft purge does.
 func (e *Entry) Outdate() { e.soft.Store(true) }
 
-// Refresh says whether the caller is the one that may refresh the entry in the background: nobody
-// else does, until it has called RefreshOver or the entry is replaced.
+// Refresh reports whether the caller may refresh the entry in the background. It then returns false
+// for all other callers until RefreshOver is called or the entry is replaced.
 func (e *Entry) Refresh() bool { return e.refreshing.CompareAndSwap(false, true) }
 
 // RefreshOver lets others try again.
 func (e *Entry) RefreshOver() { e.refreshing.Store(false) }
 
-// acquire holds the entry; false when it is being forgotten.
+// acquire holds the entry. It returns false if the entry is being freed.
 func (e *Entry) acquire() bool {
 	if !e.head.hold() {
 		return false
@@ -109,10 +109,11 @@ func (e *Entry) acquire() bool {
 	return true
 }
 
-// Hold holds an entry once more that the caller holds already: it is to be released once more.
+// Hold takes another reference to an entry that the caller already holds. Each needs its own
+// Release.
 func (e *Entry) Hold() { e.acquire() }
 
-// Release lets go of the entry. Nothing of it may be used afterwards.
+// Release releases the entry. Nothing of it may be used afterwards.
 func (e *Entry) Release() {
 	head, body := e.head, e.body
 	if body != head && body != nil {
@@ -121,7 +122,7 @@ func (e *Entry) Release() {
 	head.release()
 }
 
-// weight is what the entry counts in the policy of eviction.
+// weight is the entry's weight for the eviction policy.
 func (e *Entry) weight() uint32 {
 	n := e.head.bytes + entryOverhead
 	if e.body != e.head && e.body != nil {
@@ -131,8 +132,8 @@ func (e *Entry) weight() uint32 {
 }
 
 // Slices appends the parts of the body from byte from to byte to, none longer than PieceBytes, in
-// order. They are valid while the entry is held. A loop that sends a large body asks for some parts
-// at a time.
+// order. They are valid while the entry is held. A loop that sends a large body gets a few parts at
+// a time.
 func (e *Entry) Slices(dst [][]byte, from, to int64) [][]byte {
 	if e.body == nil {
 		return dst
@@ -140,8 +141,8 @@ func (e *Entry) Slices(dst [][]byte, from, to int64) [][]byte {
 	return parts(dst, e.body.pieces, e.body.skip, from, min(to, e.body.length))
 }
 
-// parts appends what pieces hold of a body that begins skip bytes into the first. It looks at no
-// more pieces than dst has room for, and at all where dst has none.
+// parts appends the bytes from from to to of a body that begins skip bytes into the first of
+// pieces. It appends at most as many slices as dst has room for, or all if dst has no capacity.
 func parts(dst [][]byte, pieces []piece, skip int, from, to int64) [][]byte {
 	at, room := -int64(skip), cap(dst)
 	for i := range pieces {
@@ -161,5 +162,5 @@ func parts(dst [][]byte, pieces []piece, skip int, from, to int64) [][]byte {
 	return dst
 }
 
-// Key is the whole key that the entry is stored under.
+// Key is the complete key under which the entry is stored.
 func (e *Entry) Key() []byte { return e.key }

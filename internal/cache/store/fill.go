@@ -11,17 +11,17 @@ import (
 
 // Errors of a fill.
 var (
-	// ErrLength: the body is not as long as its head said.
+	// ErrLength: the body does not have the length announced by its head.
 	ErrLength = errors.New("cache: the body's length is not the one that its head gave")
-	// ErrAbandoned: the body is too long to be stored, and nobody reads it.
+	// ErrAbandoned: the body is too long to be stored, and has no reader.
 	ErrAbandoned = errors.New("cache: nobody waits for a body that is too long to be stored")
 	// ErrOver: the fill has ended.
 	ErrOver = errors.New("cache: the fetch has ended already")
-	// ErrHead: key and fields are longer than a piece.
+	// ErrHead: the key and fields do not fit in one piece.
 	ErrHead = errors.New("cache: the key and the fields of a response are longer than 64 KB")
-	// ErrBehind: more was given than readers that are behind may make the window hold.
+	// ErrBehind: readers are behind, and more was appended than the window may hold.
 	ErrBehind = errors.New("cache: more of a body was given than its readers' window holds")
-	// ErrNoRoom: what is in use leaves no room.
+	// ErrNoRoom: the entries in use leave no room.
 	ErrNoRoom = errors.New("cache: no room, because what clients still read fills it")
 )
 
@@ -31,20 +31,20 @@ type Phase uint8
 // The phases.
 const (
 	Waiting Phase = iota // for the head
-	Private              // over: the answer is for its client alone, others go on their own
-	Filling              // the head is there, the body comes
-	Whole                // over: all of it is there
+	Private              // over: the answer is only for its client; the others fetch on their own
+	Filling              // the head has arrived, the body is arriving
+	Whole                // over: the response is complete
 	Broken               // over: it failed
 )
 
-// Waker is told that something has happened that it waits for. Wake is called from whatever
-// goroutine made it happen, never with a lock held, at most once for each time that the reader had
-// nothing to give; it may come late, after the reader was closed. It must not block: the data plane
-// posts to its loop.
+// Waker is notified of news that it waits for. Wake is called on the goroutine that causes the
+// news, never with a lock held, at most once for each time that the reader had nothing to return.
+// It may come late, after the reader was closed. It must not block: the data plane posts to its
+// loop.
 type Waker interface{ Wake() }
 
-// Fill is the one fetch for a key, and what has come of it. Its methods are for one goroutine, the
-// one that fetches, but for Join; Readers are for those who wait.
+// Fill is the single fetch for a key, and its result so far. Its methods, except Join, are for one
+// goroutine, which does the fetch. Requests that wait for it use Readers.
 type Fill struct {
 	store *Store
 	hash  hashKey
@@ -52,7 +52,7 @@ type Fill struct {
 	slot  uint32 // of its URI in the table of purges
 	born  uint64
 
-	alias     []byte // the key of its entry where that is another; nil else
+	alias     []byte // the key of its entry if that is different; nil otherwise
 	aliasHash hashKey
 
 	doomed atomic.Bool // purged while it was under way
@@ -66,36 +66,36 @@ type Fill struct {
 	entry    *Entry // from the head on
 	content  *content
 	written  int64 // bytes of the body, all of them readable
-	dropped  int64 // bytes of the body whose pieces were given back; overflowing only
+	dropped  int64 // bytes of the body whose pieces were freed; only with overflow
 	why      uint32
 	overflow bool  // too long to be stored: it passes through a window
 	feeder   Waker // waits for room in the window
 	stalled  bool
 
-	// The filler's own.
+	// Used only by the filler:
 	declared int64
 	limit    int64
 }
 
-// Phase is how far the fill is.
+// Phase returns the fill's phase.
 func (f *Fill) Phase() Phase {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.phase
 }
 
-// Key is what the fetch is for.
+// Key is the key that the fetch is for.
 func (f *Fill) Key() []byte { return f.key }
 
-// Refuse ends a fill whose answer may not be stored: those who wait go on their own. It may be
-// called before Head alone.
+// Refuse ends a fill whose answer may not be stored; waiting requests then fetch on their own. It
+// may be called only before Head.
 func (f *Fill) Refuse() { f.end(Private) }
 
-// Head says what answers: the key it is stored under, which may be another than the fill's when the
-// answer varies, its fields, and how long its body is, head.Unknown for not known. uri is the part
-// of the key that all answers for the URI have, tags are the words of Surrogate-Key. Readers see the
-// head from here on. A body that is too long to be stored passes through a window from its begin. An
-// error ends the fill as Refuse does.
+// Head sets the head of the response: the key under which it is stored, which may differ from the
+// fill's if the answer varies, its fields, and the length of its body, head.Unknown if not known.
+// h.URI is the part of the key that is common to all answers for the URI; h.Tags are the words of
+// Surrogate-Key. Readers see the head from now on. A body that is too long to be stored passes
+// through a window from its beginning. An error ends the fill as Refuse does.
 func (f *Fill) Head(h *Head) error {
 	if f.over() || f.entry != nil {
 		return ErrOver
@@ -127,15 +127,15 @@ func (f *Fill) Head(h *Head) error {
 	armed := f.disarm()
 	f.mu.Unlock()
 	if !long && !bytes.Equal(h.Key, f.key) {
-		s.alias(f, bytes.Clone(h.Key)) // the entry's own may go first
+		s.alias(f, bytes.Clone(h.Key)) // a copy, because the entry's own key may be freed first
 	}
 	wake(armed)
 	return nil
 }
 
-// Append adds to the body. full says that the body passes through a window and readers are behind:
-// nothing more is to come until the feeder is woken. What comes all the same is taken as far as twice
-// the window, and then refused with ErrBehind. The bytes are copied.
+// Append copies p to the end of the body. full says that the body passes through a window and
+// readers are behind: the filler should stop until the feeder is woken. Bytes that come
+// nevertheless are accepted up to twice the window, and then refused with ErrBehind.
 func (f *Fill) Append(p []byte) (full bool, err error) {
 	if f.over() || f.entry == nil {
 		return false, ErrOver
@@ -167,11 +167,11 @@ func (f *Fill) Append(p []byte) (full bool, err error) {
 	return full, nil
 }
 
-// over says whether the fill has ended; only the filler ends it. It is asked before entry is looked
-// at, which belongs to the last reader from the end on.
+// over reports whether the fill has ended. Only the filler ends it. Check it before accessing
+// entry, which belongs to the last reader once the fill has ended.
 func (f *Fill) over() bool { return f.phase == Private || f.phase == Whole || f.phase == Broken }
 
-// tail is what is free of the last piece.
+// tail is the free space of the last piece.
 func (f *Fill) tail() []byte {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -192,7 +192,7 @@ func (f *Fill) tailLocked() []byte {
 	return last[int64(len(last))-left:]
 }
 
-// room gives memory for some of the next bytes.
+// room returns memory for some of the next bytes.
 func (f *Fill) room(want int) ([]byte, error) {
 	if tail := f.tail(); tail != nil {
 		return tail, nil
@@ -204,7 +204,7 @@ func (f *Fill) room(want int) ([]byte, error) {
 	if f.declared >= 0 {
 		expected = f.declared - f.written
 	} else {
-		// Nobody knows how long it gets: as much again as there is.
+		// The length is not known: expect as many bytes again as there are.
 		expected = max(expected, min(f.written, PieceBytes), 4<<10)
 	}
 	p, ok := f.store.allocate(expected)
@@ -225,8 +225,8 @@ func (f *Fill) add(p piece) {
 	f.store.count(f.content, &p)
 }
 
-// Finish says that the body is over. It is stored when it is as long as its head said, and nothing
-// has purged it meanwhile.
+// Finish ends the body. The response is stored if the body has the announced length and was not
+// purged meanwhile.
 func (f *Fill) Finish() error {
 	if f.over() || f.entry == nil {
 		return ErrOver
@@ -242,7 +242,7 @@ func (f *Fill) Finish() error {
 	return nil
 }
 
-// complete makes the entry what others find.
+// complete finishes the entry and makes it available to look-ups.
 func (f *Fill) complete() {
 	f.mu.Lock()
 	f.store.trim(f.content, len(f.tailLocked()))
@@ -252,8 +252,8 @@ func (f *Fill) complete() {
 	f.publish(f.entry)
 }
 
-// publish makes what the fill brings be found, unless that was purged. The lock of the table of
-// fills keeps PurgePrefix, which marks the fills and then the entries, from finding neither.
+// publish makes the fill's entry available to look-ups, unless it was purged. PurgePrefix marks the
+// fills and then the entries; the lock of the table of fills ensures that it finds one of them.
 func (f *Fill) publish(e *Entry) {
 	sh := &f.store.fills[f.hash[0]%shards]
 	sh.mu.Lock()
@@ -267,8 +267,9 @@ func (f *Fill) publish(e *Entry) {
 	f.store.publish(e)
 }
 
-// Renew ends a fill that has revalidated a stored response: its new head takes the old one's place,
-// with the same body, and answers those who wait. old is held by the caller. h's length is old's.
+// Renew ends a fill that has revalidated a stored response: a new head replaces the old one, with
+// the same body, and answers waiting requests. The caller must hold old. The length in h must be
+// that of old.
 func (f *Fill) Renew(old *Entry, h *Head) error {
 	if f.over() || f.entry != nil {
 		return ErrOver
@@ -289,7 +290,7 @@ func (f *Fill) Renew(old *Entry, h *Head) error {
 	return nil
 }
 
-// settle ends a fill with an entry that is whole.
+// settle ends a fill with a complete entry.
 func (f *Fill) settle(e *Entry) {
 	f.mu.Lock()
 	f.entry, f.content, f.written = e, e.body, e.body.length
@@ -298,9 +299,9 @@ func (f *Fill) settle(e *Entry) {
 	f.end(Whole)
 }
 
-// Fail ends a fill whose answer did not arrive, or not whole. Nothing is stored. Readers that have
-// given nothing to their clients may answer as why says, in the filler's own terms; the others'
-// responses have to be cut.
+// Fail ends a fill whose answer did not arrive completely. Nothing is stored. Readers that have not
+// yet sent anything to their clients may answer according to why, whose values the filler defines;
+// the responses of the others must be cut off.
 func (f *Fill) Fail(why uint32) {
 	f.mu.Lock()
 	f.why = why
@@ -308,7 +309,7 @@ func (f *Fill) Fail(why uint32) {
 	f.end(Broken)
 }
 
-// end leaves the table of fills and tells everybody.
+// end removes the fill from the table and wakes all that wait.
 func (f *Fill) end(phase Phase) {
 	if f.over() {
 		return
@@ -326,8 +327,8 @@ func (f *Fill) end(phase Phase) {
 	}
 }
 
-// drop lets go of what the fill holds, once it is over and nobody reads it. Somebody may have joined
-// just before: then it is dropped when that one closes.
+// drop releases what the fill holds once it is over and has no readers. If a reader has joined just
+// before, that is done when the reader closes.
 func (f *Fill) drop() {
 	f.mu.Lock()
 	if f.readers > 0 {
@@ -342,14 +343,14 @@ func (f *Fill) drop() {
 	}
 }
 
-// disarm gives the readers that wait for news, for wake. The lock is held.
+// disarm returns the readers that wait for news, to be passed to wake. The caller holds the lock.
 func (f *Fill) disarm() *Reader {
 	armed := f.armed
 	f.armed = nil
 	return armed
 }
 
-// wake tells readers, without the lock.
+// wake wakes readers. It must be called without the lock.
 func wake(r *Reader) {
 	for r != nil {
 		next := r.nextArmed
@@ -361,7 +362,7 @@ func wake(r *Reader) {
 	}
 }
 
-// Head is what Fill.Head is given. Its bytes are copied.
+// Head is the argument of Fill.Head, which copies its bytes.
 type Head struct {
 	Key   []byte // the whole key
 	URI   []byte // its part that rules.Key.AppendURI made

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reserve gives n bytes of address space, which take memory only once they are written.
+// reserve reserves n bytes of address space, which take memory only once they are written.
 func reserve(n int) ([]byte, error) {
 	memory, err := unix.Mmap(-1, 0, n, unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_ANON|unix.MAP_PRIVATE|unix.MAP_NORESERVE)
@@ -17,11 +17,12 @@ func reserve(n int) ([]byte, error) {
 	return memory, nil
 }
 
-// release gives the memory of a page back to the system. Its next use finds zeros.
+// release returns the memory of a page to the system. On its next use it is zeroed.
 func release(page []byte) {
-	// The bytes are dead either way: where the system refuses, they stay resident and are used again.
+	// The contents are unused either way: if the system refuses, the page stays resident and is
+	// reused.
 	_ = unix.Madvise(page, adviceRelease)
 }
 
-// unreserve gives the address space back.
+// unreserve returns the address space to the system.
 func unreserve(memory []byte) error { return unix.Munmap(memory) }

@@ -10,20 +10,20 @@ import (
 	"plimsoll/internal/hash"
 )
 
-// purges is what was purged. A tag, or a URI, has a slot in a table of fixed size, which says after
-// how many purges it was last purged; an entry was born after so many, and is gone when one of its
-// slots says more. So the memory of an index is not needed, a purge is one store, and what a fetch
-// brings that began before it is purged too. Tags that share a slot are purged together: with the
-// slots that a store has, one in a thousand or more entries are lost to a purge that did not mean
-// them.
+// purges records what was purged. Each tag or URI has a slot in a table of fixed size, which holds
+// the number of the last purge of that slot. An entry records how many purges there had been when
+// its fetch began, and is purged if one of its slots has a higher number. So no index is needed, a
+// purge is a single store, and responses of fetches that began before it are purged too. Tags that
+// share a slot are purged together: with the number of slots of a store, a purge also removes one
+// in a thousand or more of the entries that it was not meant for.
 //
-// Prefixes have no slots. A list has those that are being purged, which hits look at, while a walk
-// over all entries marks them; then the list is short again.
+// Prefixes have no slots. Those being purged are in a list that hits check while a walk over all
+// entries marks the affected ones. After the walk, the prefix leaves the list.
 type purges struct {
 	count atomic.Uint64 // of purges so far
 	slots []slot
 	bans  atomic.Pointer[[]ban]
-	mu    sync.Mutex // of who changes bans
+	mu    sync.Mutex // held to change bans
 }
 
 type slot struct{ hard, soft atomic.Uint64 }
@@ -34,10 +34,10 @@ type ban struct {
 	soft   bool
 }
 
-// maxBans is how many prefixes are purged at a time.
+// maxBans is how many prefixes may be purged at a time.
 const maxBans = 16
 
-// ErrBusy is given when too many prefixes are being purged.
+// ErrBusy is returned if too many prefixes are being purged.
 var ErrBusy = errors.New("cache: 16 prefixes are being purged already; ask again when one is done")
 
 func (p *purges) init(bound int64) {
@@ -66,8 +66,8 @@ func (p *purges) slotsOf(uri []byte, tags [][]byte) []uint32 {
 	return slices.Compact(list)
 }
 
-// hit says whether an entry was purged, and marks one that was softly. It looks only when something
-// was purged since it last did.
+// hit reports whether an entry was purged, and marks it as stale if it was softly purged. It checks
+// only if there was a purge since its last check.
 func (p *purges) hit(e *Entry) bool {
 	now := p.count.Load()
 	if e.checked.Load() == now {
@@ -95,15 +95,15 @@ func (p *purges) hit(e *Entry) bool {
 	return false
 }
 
-// raise counts a purge of a name.
+// raise records a purge of a name.
 func (p *purges) raise(name []byte, soft bool) {
 	s := &p.slots[p.slotOf(name)]
 	word := &s.hard
 	if soft {
 		word = &s.soft
 	}
-	// The slot is written before the count that makes hits look: it says what the count will be, or
-	// more when others purge meanwhile.
+	// The slot is written before the count that makes hits check it. It gets the value that the
+	// count will have, or a higher one if there are other purges meanwhile.
 	for {
 		n := p.count.Load() + 1
 		for old := word.Load(); old < n && !word.CompareAndSwap(old, n); old = word.Load() {
@@ -114,17 +114,18 @@ func (p *purges) raise(name []byte, soft bool) {
 	}
 }
 
-// PurgeTag forgets, or when soft makes stale, every response with the tag (a word of Surrogate-Key),
-// at once. Its memory is free when the entry is next looked for, evicted or swept.
+// PurgeTag removes or, with soft, makes stale every response with the tag (a word of
+// Surrogate-Key). It takes effect at once. The memory is freed when the entry is next looked up,
+// evicted or swept.
 func (s *Store) PurgeTag(tag []byte, soft bool) { s.purges.raise(tag, soft) }
 
-// PurgeURI does the same with every response for a URI, whatever its fields; uri is as
-// rules.Key.AppendURI makes it.
+// PurgeURI does the same for every response for a URI, whatever the fields in its key. uri is made
+// by rules.Key.AppendURI.
 func (s *Store) PurgeURI(uri []byte, soft bool) { s.purges.raise(uri, soft) }
 
-// PurgePrefix does the same with every response whose key begins with prefix, and says how many
-// entries it found. It holds for all loops when it begins, and walks over all entries on the
-// caller's goroutine: a tenth of a second for a million.
+// PurgePrefix does the same for every response whose key begins with prefix, and returns how many
+// entries it found. It takes effect for all loops when it begins. It walks over all entries on the
+// caller's goroutine, which takes a tenth of a second for a million.
 func (s *Store) PurgePrefix(prefix []byte, soft bool) (int, error) {
 	b := ban{prefix: bytes.Clone(prefix), soft: soft}
 	if !s.purges.add(&b) {
@@ -145,8 +146,8 @@ func (s *Store) PurgePrefix(prefix []byte, soft bool) (int, error) {
 		soft), nil
 }
 
-// outdated says whether what the fill brings, or a part of it, was purged, softly or not, since it
-// began. Any goroutine may ask.
+// outdated reports whether the fill's response was purged, softly or not, since the fill began. Any
+// goroutine may call it.
 func (f *Fill) outdated() bool {
 	p := &f.store.purges
 	if p.count.Load() == f.born {
@@ -168,10 +169,10 @@ func (f *Fill) outdated() bool {
 	return false
 }
 
-// since says whether anything of the slot was purged after so many purges.
+// since reports whether the slot was purged after the given count of purges.
 func (s *slot) since(count uint64) bool { return s.hard.Load() > count || s.soft.Load() > count }
 
-// purge marks a fill, so that what it brings is not stored, or is stale.
+// purge marks a fill, so that its response is not stored or, with soft, is stale.
 func (f *Fill) purge(soft bool) {
 	if soft {
 		f.soft.Store(true)
@@ -205,11 +206,11 @@ func (p *purges) drop(count uint64) {
 	p.bans.Store(&list)
 }
 
-// Sweep frees the memory of everything that was purged, and says how much that was in entries. It
-// walks over all of them.
+// Sweep frees the memory of all purged entries and returns their number. It walks over all entries.
 func (s *Store) Sweep() int { return s.walk(s.purges.hit, false) }
 
-// walk removes, or marks as stale, the entries for which match says so.
+// walk removes or, with soft, marks as stale the entries for which match is true, and returns their
+// number.
 func (s *Store) walk(match func(*Entry) bool, soft bool) int {
 	n := 0
 	for h, e := range s.cache.All() {

@@ -2,11 +2,11 @@ package store
 
 import "sync/atomic"
 
-// Reader is one who waits for a fill, and then reads its body as it comes. It is for one goroutine;
-// its zero value is ready for Fill.Join.
+// Reader waits for a fill, and then reads its body as it arrives. It is for one goroutine. Its zero
+// value is ready for Fill.Join.
 type Reader struct {
 	fill *Fill
-	at   int64 // bytes of the body that were given
+	at   int64 // bytes of the body that Advance has passed
 
 	waker      Waker
 	armed      atomic.Bool
@@ -15,9 +15,9 @@ type Reader struct {
 	prev, next *Reader // of the fill's open readers
 }
 
-// Join makes r a reader of the fill. false when the fill is over or has as many readers as it may
-// have; then the request goes on its own. w is woken when there is news after the reader has had
-// nothing to give.
+// Join makes r a reader of the fill. It returns false if the fill is over or has the maximum number
+// of readers; then the request must fetch on its own. w is woken when there is news after the
+// reader had nothing to return.
 func (f *Fill) Join(r *Reader, w Waker) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -35,9 +35,9 @@ func (f *Fill) Join(r *Reader, w Waker) bool {
 	return true
 }
 
-// Head is the entry that the fill makes, as far as it is there: its head, and not yet its body. nil
-// before the head has come; the reader is then woken when it does, or when the fill ends. The entry
-// is valid until Close.
+// Head returns the entry that the fill makes, which has its head but perhaps not yet its body. It
+// is nil before the head has arrived; the reader is then woken when it arrives, or when the fill
+// ends. The entry is valid until Close.
 func (r *Reader) Head() (*Entry, Phase) {
 	f := r.fill
 	f.mu.Lock()
@@ -48,8 +48,9 @@ func (r *Reader) Head() (*Entry, Phase) {
 	return f.entry, f.phase
 }
 
-// Length is how many bytes the body has, head.Unknown while nobody knows: Entry.Meta and
-// Entry.Length say it only of an entry that was looked up. It may be asked once the head is there.
+// Length is the length of the body in bytes, head.Unknown while it is not known. Entry.Meta and
+// Entry.Length have it only for entries that were looked up. Length may be called once the head has
+// arrived.
 func (r *Reader) Length() int64 {
 	f := r.fill
 	f.mu.Lock()
@@ -60,10 +61,10 @@ func (r *Reader) Length() int64 {
 	return f.declared
 }
 
-// Peek appends what there is of the body behind what Advance has passed, to as many slices as dst
-// has room for, none longer than PieceBytes. They are valid until Advance has passed them. Where
-// there is nothing, the phase says whether anything will come: while it is Filling the reader is
-// woken when it does.
+// Peek appends to dst the available bytes of the body after what Advance has passed, in at most as
+// many slices as dst has room for, none longer than PieceBytes. They are valid until Advance has
+// passed them. If there are none, the phase says whether more will come: while it is Filling, the
+// reader is woken when it does.
 func (r *Reader) Peek(dst [][]byte) ([][]byte, Phase) {
 	f := r.fill
 	f.mu.Lock()
@@ -81,7 +82,7 @@ func (r *Reader) Peek(dst [][]byte) ([][]byte, Phase) {
 	return f.parts(dst, r.at), f.phase
 }
 
-// parts is parts for a content whose pieces behind the first one may have gone.
+// parts is parts for a content whose pieces after the first one may have been dropped.
 func (f *Fill) parts(dst [][]byte, from int64) [][]byte {
 	c := f.content
 	if f.dropped == 0 {
@@ -92,7 +93,7 @@ func (f *Fill) parts(dst [][]byte, from int64) [][]byte {
 	return parts(dst, c.pieces[1:], 0, from-first-f.dropped, f.written-first-f.dropped)
 }
 
-// arm asks to be woken. The lock is held.
+// arm registers the reader to be woken. The caller holds the lock.
 func (r *Reader) arm() {
 	if !r.armed.Swap(true) {
 		r.nextArmed = r.fill.armed
@@ -120,7 +121,7 @@ func (r *Reader) Passes() bool {
 	return f.overflow
 }
 
-// Why is what the filler said when it failed, 0 where it has not.
+// Why is the filler's argument to Fail; 0 if it has not failed.
 func (r *Reader) Why() uint32 {
 	f := r.fill
 	f.mu.Lock()
@@ -128,10 +129,11 @@ func (r *Reader) Why() uint32 {
 	return f.why
 }
 
-// Revoked says that the reader is too slow for those that it shares a body with, and is to be closed.
+// Revoked reports whether the reader is too slow for the others that share the body. It must then
+// be closed.
 func (r *Reader) Revoked() bool { return r.revoked.Load() }
 
-// Finished says whether the reader was given all of a body that has come whole.
+// Finished reports whether the body is complete and the reader has passed all of it.
 func (r *Reader) Finished() bool {
 	f := r.fill
 	f.mu.Lock()
@@ -139,7 +141,7 @@ func (r *Reader) Finished() bool {
 	return f.phase == Whole && r.at == f.written
 }
 
-// Close lets go. What Peek gave is not to be used afterwards.
+// Close ends reading. Slices from Peek must not be used afterwards.
 func (r *Reader) Close() {
 	f := r.fill
 	if f == nil {

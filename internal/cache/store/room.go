@@ -1,6 +1,6 @@
 package store
 
-// count adds a piece to what a content takes.
+// count adds a piece to the memory accounted for a content.
 func (s *Store) count(c *content, p *piece) {
 	if p.order == onHeap {
 		s.heap.Add(int64(len(p.data)))
@@ -10,7 +10,7 @@ func (s *Store) count(c *content, p *piece) {
 	s.blocks.Add(int64(len(p.data)))
 }
 
-// uncount takes pieces that are no longer needed off a content, and gives them back.
+// uncount frees pieces of a content that are no longer needed, and their accounting.
 func (s *Store) uncount(c *content, pieces []piece) {
 	s.arena.put(pieces, s.pages())
 	for i := range pieces {
@@ -32,8 +32,7 @@ func heapBytes(pieces []piece) int64 {
 	return n
 }
 
-// trim gives back what is free at the end of a content whose body has come: unused bytes of the last
-// piece.
+// trim frees the unused bytes of the last piece of a content whose body has arrived.
 func (s *Store) trim(c *content, unused int) {
 	last := &c.pieces[len(c.pieces)-1]
 	before := len(last.data)
@@ -50,16 +49,16 @@ func (s *Store) trim(c *content, unused int) {
 	s.blocks.Add(int64(len(last.data) - before))
 }
 
-// pages is how many pages of the arena may be resident: what the bound leaves.
+// pages is how many pages of the arena may be resident within the store's bound.
 func (s *Store) pages() int {
 	return int(max(s.bytes-s.fixed-s.heap.Load(), 0) / PieceBytes)
 }
 
-// allocate gives a piece for some of the next n bytes.
+// allocate returns a piece for some of the next n bytes.
 func (s *Store) allocate(n int64) (piece, bool) { return s.allocateFor(1, n) }
 
-// allocateFor gives a piece of at least some bytes for n that are to come: as few bytes as can be
-// are left unused, in as few pieces.
+// allocateFor returns a piece of at least least bytes for some of the next n bytes. It tries to
+// leave few bytes unused and to use few pieces.
 func (s *Store) allocateFor(least int, n int64) (piece, bool) {
 	want := int(min(max(n, int64(least)), PieceBytes))
 	order := orderFor(want)
@@ -84,8 +83,8 @@ func (s *Store) allocateFor(least int, n int64) (piece, bool) {
 	return piece{}, false
 }
 
-// evict makes room out of turn, where the policy's bound has not: much is being read that was
-// evicted, or free blocks are too small. false when there is nothing to evict.
+// evict makes room out of turn if the policy's bound has not, because many evicted entries are
+// still being read or free blocks are too small. It returns false if there is nothing to evict.
 func (s *Store) evict(need int64) bool {
 	s.room.Lock()
 	defer s.room.Unlock()
@@ -110,11 +109,11 @@ func (s *Store) evict(need int64) bool {
 }
 
 const (
-	step    = 256  // the policy's bound is moved by this part of the store's
-	settled = 4096 // entries stored without squeezing, after which it is raised again
+	step    = 256  // the policy's bound moves by 1/step of the store's bytes
+	settled = 4096 // entries stored without eviction out of turn before the bound is raised again
 )
 
-// lower gives the policy less, so that it makes the room and chooses better.
+// lower lowers the policy's bound, so that the policy makes the room, which chooses better.
 func (s *Store) lower() {
 	floor := s.bytes - s.fixed - 3*s.reserve()
 	if now := s.target.Load(); now > floor {
@@ -122,7 +121,7 @@ func (s *Store) lower() {
 	}
 }
 
-// settle raises the policy's bound again after a quiet time.
+// settle raises the policy's bound again after a time without evictions out of turn.
 func (s *Store) settle() {
 	if s.quiet.Add(1)%settled != 0 || !s.room.TryLock() {
 		return

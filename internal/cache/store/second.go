@@ -1,10 +1,10 @@
 package store
 
-// A second tier of the cache gives responses whole, and takes them.
+// The second tier of the cache provides and accepts complete responses.
 
-// Make makes an entry of a response that is there whole, for the fill, and holds it for the caller.
-// Nobody finds it before Take or Offer. It may be called beside everything else of the fill. soft
-// says that it was purged softly.
+// Make makes an entry from a complete response, for the fill, and holds it for the caller. Look-ups
+// do not find it before Take or Offer. It may be called concurrently with all other methods of the
+// fill. soft says that the response was softly purged.
 func (f *Fill) Make(h *Head, body []byte, soft bool) (*Entry, error) {
 	s := f.store
 	if int64(len(body)) > s.maxObject || len(h.Tags) > MaxTags {
@@ -40,7 +40,7 @@ func (f *Fill) Make(h *Head, body []byte, soft bool) (*Entry, error) {
 	return e, nil
 }
 
-// Take ends the fill with an entry of Make's, which is the store's from now on.
+// Take ends the fill with an entry from Make, which belongs to the store from now on.
 func (f *Fill) Take(e *Entry) {
 	if f.entry != nil || f.over() {
 		e.Release()
@@ -49,12 +49,12 @@ func (f *Fill) Take(e *Entry) {
 	f.settle(e)
 }
 
-// Offer makes an entry of Make's be found, while the fetch goes on: it is stale, and what the fetch
-// brings takes its place. The caller holds it still.
+// Offer makes a stale entry from Make available to look-ups while the fetch goes on; the fetched
+// response will replace it. The caller still holds the entry.
 func (f *Fill) Offer(e *Entry) { f.publish(e) }
 
-// Entry is what a fill that is to end well has brought, held for the caller; nil where it is not
-// one that others find.
+// Entry returns the entry of a fill that ends successfully, held for the caller; nil if look-ups
+// will not find it.
 func (f *Fill) Entry() *Entry {
 	if f.doomed.Load() || f.soft.Load() {
 		return nil

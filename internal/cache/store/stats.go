@@ -6,23 +6,23 @@ type counters struct {
 	hits, misses, stored, evicted, squeezed, purged, tooLarge, noRoom atomic.Int64
 }
 
-// Stats are what a store has counted since it was made, and what it holds.
+// Stats are the counters of a store since it was made, and what it holds.
 type Stats struct {
 	Hits     int64 // look-ups that found something
 	Misses   int64 // look-ups that did not, of which:
-	Purged   int64 // it was there, but was purged
+	Purged   int64 // misses of entries that had been purged
 	Stored   int64 // responses, and markers of what varies
-	Evicted  int64 // entries that had to go, of which:
-	Squeezed int64 // for want of memory for something new, before the policy had made room
-	TooLarge int64 // responses that were not stored for their length or their tags
+	Evicted  int64 // entries that were evicted, of which:
+	Squeezed int64 // for lack of memory for something new, before the policy had made room
+	TooLarge int64 // responses that were not stored because of their length or their tags
 	NoRoom   int64 // responses that were not stored because what is still read fills the store
 	Entries  int64
 	Bytes    int64 // memory held: resident pages, overhead of entries, tables
-	Live     int64 // of it, bytes of blocks in use
+	Live     int64 // of these, bytes of blocks in use
 	Fills    int64 // fetches under way
 }
 
-// Stats reads the counters. It locks each part of the table of fills for a moment.
+// Stats returns the counters. It briefly locks each shard of the table of fills.
 func (s *Store) Stats() Stats {
 	c := &s.stats
 	fills := int64(0)
@@ -30,7 +30,7 @@ func (s *Store) Stats() Stats {
 		sh := &s.fills[i]
 		sh.mu.Lock()
 		for h, f := range sh.m {
-			if f.hash == h { // else it is there under its second key
+			if f.hash == h { // otherwise it is listed here under its alias
 				fills++
 			}
 		}

@@ -1,17 +1,17 @@
-// Package store is the memory tier of the cache: what is stored, for all loops at once, in a bounded
-// number of bytes.
+// Package store is the memory tier of the cache: the stored responses, shared by all loops, in a
+// bounded number of bytes.
 //
-// What is kept and what goes is W-TinyLFU's choice (otter). Heads and bodies stand outside of the
-// garbage collector's heap, in an arena of blocks; an entry is counted by those that use it, so that a
-// loop may send a hit's bytes while the entry is evicted, and the bytes are used again only when the
-// last one has let go.
+// The W-TinyLFU policy (otter) chooses what to keep and what to evict. Heads and bodies are outside
+// of the garbage collector's heap, in an arena of blocks. Entries are reference-counted, so that a
+// loop may send a hit's bytes while the entry is evicted. The bytes are reused only when the last
+// reference is released.
 //
-// A fetch is a Fill: one for a key, however many wait. Its body can be read as it arrives. What is
-// purged is found out by hits, from counts that a purge raises, so that a purge takes no time and
-// holds at once everywhere, for fetches under way too.
+// A fetch is a Fill. There is one for a key, however many requests wait for it, and its body can be
+// read as it arrives. Hits detect that an entry was purged, from counters that a purge raises. So a
+// purge takes no time and takes effect at once everywhere, also for fetches under way.
 //
-// Everything may be called from any goroutine, but for what a Fill and a Reader say of themselves. A
-// hit takes no lock and allocates nothing.
+// All functions may be called from any goroutine, except as documented for Fill and Reader. A hit
+// takes no lock and allocates nothing.
 package store
 
 import (
@@ -30,22 +30,24 @@ import (
 
 // Options of a store.
 type Options struct {
-	// Bytes bounds the memory that the store takes, its own structures included: at least MinBytes.
+	// Bytes is the most memory that the store takes, including its own structures. It must be at
+	// least MinBytes.
 	Bytes int64
-	// MaxObject is the longest body that is stored, in bytes: at most an eighth of Bytes, which is also
-	// meant by 0.
+	// MaxObject is the longest body that is stored, in bytes. It is at most an eighth of Bytes; 0
+	// means that eighth.
 	MaxObject int64
-	// MaxWaiters bounds the requests that wait for one fetch; 0 means 100,000.
+	// MaxWaiters is how many requests may wait for one fetch; 0 means 100,000.
 	MaxWaiters int
 }
 
 const (
 	// MinBytes is the smallest store.
 	MinBytes = 2 << 20
-	// MaxTags is how many tags a response may have that is stored.
+	// MaxTags is how many tags a stored response may have.
 	MaxTags = 32
-	// entryOverhead is what an entry costs beside its blocks, in bytes: its structures, and as much
-	// again, because the garbage collector lets the heap grow to twice what lives. A test measures it.
+	// entryOverhead is what an entry costs besides its blocks, in bytes: twice the size of its
+	// structures, because the garbage collector lets the heap grow to twice the live bytes. A test
+	// measures it.
 	entryOverhead = 900
 	shards        = 64
 )
@@ -63,8 +65,8 @@ type Store struct {
 	heap   atomic.Int64 // bytes of the heap: overhead of entries, windows
 	blocks atomic.Int64 // bytes of the arena's blocks
 	target atomic.Int64 // the policy's bound, which fragmentation lowers
-	room   sync.Mutex   // of those that evict out of turn
-	quiet  atomic.Int64 // entries stored since the last time that was needed
+	room   sync.Mutex   // held by goroutines that evict out of turn
+	quiet  atomic.Int64 // entries stored since the last eviction out of turn
 
 	fills  [shards]shard
 	purges purges
@@ -76,7 +78,7 @@ type shard struct {
 	m  map[hashKey]*Fill
 }
 
-// New makes a store. The error names what cannot be meant.
+// New makes a store. The error names the option that is out of range.
 func New(o Options) (*Store, error) {
 	if o.Bytes < MinBytes {
 		return nil, fmt.Errorf("a cache of %d bytes is too small: give it at least %d", o.Bytes, MinBytes)
@@ -108,14 +110,15 @@ func New(o Options) (*Store, error) {
 		MaximumWeight:    uint64(s.target.Load()),
 		Weigher:          func(_ hashKey, e *Entry) uint32 { return e.weight() },
 		OnAtomicDeletion: s.deleted,
-		// On the goroutine that stores or looks up: a hit would otherwise start one now and then.
+		// Run on the goroutine that stores or looks up. Otherwise a hit would sometimes start a
+		// goroutine.
 		Executor: func(f func()) { f() },
 	})
 	return s, err
 }
 
-// reserve is what the policy leaves free for fetches under way, and for entries that were evicted
-// and are still read.
+// reserve is how many bytes the policy leaves free for fetches under way, and for evicted entries
+// that are still being read.
 func (s *Store) reserve() int64 { return s.bytes / 20 }
 
 func (s *Store) deleted(e otter.DeletionEvent[hashKey, *Entry]) {
@@ -130,7 +133,7 @@ func (s *Store) hash(key []byte) hashKey {
 	return hashKey{a, b}
 }
 
-// Lookup is what is stored under a key, held for the caller; nil when there is nothing.
+// Lookup returns what is stored under a key, or nil. The caller must Release the entry.
 func (s *Store) Lookup(key []byte) *Entry {
 	h := s.hash(key)
 	e, ok := s.cache.GetIfPresent(h)
@@ -154,8 +157,8 @@ func (s *Store) Lookup(key []byte) *Entry {
 	return e
 }
 
-// Peek is Lookup for those who do not use what is stored: it counts nothing, and does not make the
-// entry one that is asked for more often. The caller holds it likewise.
+// Peek is Lookup without use of the entry: it counts neither as a hit nor as a miss, and does not
+// make the policy consider the entry as more popular. The caller must Release the entry too.
 func (s *Store) Peek(key []byte) *Entry {
 	found, ok := s.cache.GetEntryQuietly(s.hash(key))
 	if !ok || !found.Value.acquire() {
@@ -169,7 +172,7 @@ func (s *Store) Peek(key []byte) *Entry {
 	return e
 }
 
-// remove takes out the entry, unless another one has taken its place.
+// remove removes the entry, unless another one has replaced it.
 func (s *Store) remove(h hashKey, e *Entry) {
 	s.cache.ComputeIfPresent(h, func(now *Entry) (*Entry, otter.ComputeOp) {
 		if now == e {
@@ -179,15 +182,15 @@ func (s *Store) remove(h hashKey, e *Entry) {
 	})
 }
 
-// Remove takes out what is stored under exactly this key.
+// Remove removes what is stored under exactly this key.
 func (s *Store) Remove(key []byte) { s.cache.Invalidate(s.hash(key)) }
 
-// Begin is the fetch for a key that is under way, or a new one, whose filler the caller then is. uri is
-// the part of the key that all answers for the URI have. cancel is not needed: a filler ends its
-// fill by Finish, Fail, Refuse or Renew, always.
+// Begin returns the fetch for a key that is under way, or a new one. filler says that it is new:
+// then the caller is its filler and must end it with Finish, Fail, Refuse, Renew or Take. uri is
+// the part of the key that is common to all answers for the URI.
 //
-// Nobody joins a fetch that began before a purge: what it brings may be what was purged. It goes on for
-// those who came before that.
+// No request joins a fetch that began before a purge, because its response may be what was purged.
+// The fetch goes on for requests that have joined it earlier.
 func (s *Store) Begin(key, uri []byte) (f *Fill, filler bool) {
 	h := s.hash(key)
 	sh := &s.fills[h[0]%shards]
@@ -198,11 +201,11 @@ func (s *Store) Begin(key, uri []byte) (f *Fill, filler bool) {
 		if !old.outdated() {
 			return old, false
 		}
-		old.doomed.Store(true) // it is not to take the place of what is newer
+		old.doomed.Store(true) // it must not replace what is newer
 		old = nil
 	}
-	// The count is read under the lock: a purge counts first and looks at the fills then, so it either
-	// is seen here or finds the fill.
+	// The count is read under the lock. A purge first raises the count and then looks at the fills,
+	// so either the purge is seen here or it finds the fill.
 	f = &Fill{store: s, hash: h, key: bytes.Clone(key), slot: s.purges.slotOf(uri),
 		born: s.purges.count.Load()}
 	if old == nil {
@@ -211,8 +214,8 @@ func (s *Store) Begin(key, uri []byte) (f *Fill, filler bool) {
 	return f, true
 }
 
-// alias has a fill be found under the key of its entry, too: it has turned out that the answers
-// vary, and those who know that are to join it as well.
+// alias makes a fill available also under the key of its entry: the answers have turned out to
+// vary, and requests that know that must be able to join it too.
 func (s *Store) alias(f *Fill, key []byte) {
 	h := s.hash(key)
 	sh := &s.fills[h[0]%shards]
@@ -224,7 +227,7 @@ func (s *Store) alias(f *Fill, key []byte) {
 	}
 }
 
-// leave takes a fill out of the table.
+// leave removes a fill from the table.
 func (s *Store) leave(f *Fill) {
 	s.unlist(f, f.hash)
 	if f.alias != nil {
@@ -241,7 +244,7 @@ func (s *Store) unlist(f *Fill, h hashKey) {
 	sh.mu.Unlock()
 }
 
-// newEntry makes an entry whose head is there and whose body, of so many bytes, is to come into the
+// newEntry makes an entry with a head. Its body, of the given number of bytes, will be added to the
 // same content.
 func (s *Store) newEntry(h *Head, body int64) (*Entry, error) {
 	n := len(h.Key) + len(h.Block)
@@ -266,8 +269,9 @@ func (s *Store) newEntry(h *Head, body int64) (*Entry, error) {
 	return e, nil
 }
 
-// SetVary stores that the responses for a primary key vary, by a list that rules.Options.Vary made.
-// It is found under that key, and the response under the variant's.
+// SetVary stores a marker that the responses for a primary key vary, by a list made by
+// rules.Options.Vary. The marker is found under the primary key, and the response under the
+// variant's key.
 func (s *Store) SetVary(key, uri, vary []byte) error {
 	e, err := s.newEntry(&Head{Key: key, URI: uri, Block: vary}, 0)
 	if err != nil {
@@ -280,7 +284,7 @@ func (s *Store) SetVary(key, uri, vary []byte) error {
 	return nil
 }
 
-// publish makes an entry be found. The caller holds it.
+// publish makes an entry available to look-ups. The caller must hold it.
 func (s *Store) publish(e *Entry) {
 	e.acquire()
 	e.checked.Store(e.born)
@@ -289,7 +293,7 @@ func (s *Store) publish(e *Entry) {
 	s.settle()
 }
 
-// forget gives back the memory of a content that nobody uses.
+// forget frees the memory of a content without references.
 func (s *Store) forget(c *content) {
 	s.arena.put(c.pieces, s.pages())
 	s.blocks.Add(-c.bytes)
@@ -297,10 +301,10 @@ func (s *Store) forget(c *content) {
 	c.pieces = nil
 }
 
-// ErrClosed is given by Close when entries are still held.
+// ErrClosed is returned by Close if entries are still held.
 var ErrClosed = errors.New("cache: closed while what it has is used")
 
-// Close forgets everything and gives the memory back. Nothing may be held, and no fill under way.
+// Close removes everything and frees the memory. No entry may be held and no fill may be under way.
 func (s *Store) Close() error {
 	s.cache.InvalidateAll()
 	s.cache.CleanUp()

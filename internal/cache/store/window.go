@@ -1,11 +1,11 @@
 package store
 
-// windowBytes is how much of a body that is too long to be stored is kept for readers that are
-// behind. A multiple of PieceBytes.
+// windowBytes is how many bytes of a body that is too long to be stored are kept for slow readers.
+// It is a multiple of PieceBytes.
 const windowBytes = 8 * PieceBytes
 
-// pass gives up storing: from here on the body passes through a window, for those who read it
-// already. Nobody joins any more.
+// pass gives up storing the response: from now on the body passes through a window to its existing
+// readers. No more readers can join.
 func (f *Fill) pass() {
 	f.store.leave(f)
 	f.mu.Lock()
@@ -17,15 +17,15 @@ func (f *Fill) pass() {
 // Passes says whether the body passes through a window and is not stored. For the filler.
 func (f *Fill) Passes() bool { return f.overflow }
 
-// Feeder names who is woken when there is room again after Append was full.
+// Feeder sets the Waker that is woken when there is room again after Append was full.
 func (f *Fill) Feeder(w Waker) {
 	f.mu.Lock()
 	f.feeder = w
 	f.mu.Unlock()
 }
 
-// windowRoom gives a piece of the window. Where the slowest reader is too far behind, it is the last
-// but for what is on its way already.
+// windowRoom returns a piece of the window. If the slowest reader is too far behind, it sets
+// stalled, and only bytes that are already on their way may follow.
 func (f *Fill) windowRoom() ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -44,11 +44,11 @@ func (f *Fill) windowRoom() ([]byte, error) {
 	return p.data, nil
 }
 
-// behind is how much the window holds. The lock is held.
+// behind is how many bytes the window holds. The caller holds the lock.
 func (f *Fill) behind() int64 { return f.written - f.dropped - f.kept() }
 
-// kept is how many bytes the arena's pieces hold that came before the window: they are as many as
-// may be stored, and stay until every reader has passed them.
+// kept is how many bytes from before the window are in pieces of the arena. They are at most as
+// many as may be stored, and stay until every reader has passed them.
 func (f *Fill) kept() int64 {
 	n := int64(0)
 	for i := range f.content.pieces {
@@ -59,8 +59,8 @@ func (f *Fill) kept() int64 {
 	return n
 }
 
-// advance gives back the pieces that every reader has passed. The first stays: it has the head. The
-// lock is held.
+// advance frees the pieces that every reader has passed, except the first, which has the head. The
+// caller holds the lock.
 func (f *Fill) advance() {
 	slowest := f.written
 	for r := f.open; r != nil; r = r.next {
@@ -81,9 +81,9 @@ func (f *Fill) advance() {
 	c.pieces = append(c.pieces[:1], c.pieces[1+gone:]...)
 }
 
-// Overtake gives up the readers that are behind where a reader waits that has everything. They find
-// that out by Revoked, when they are woken, and are to close: only they know that nobody looks at
-// the pieces that they were given. It does nothing unless Append was full and no reader has made
+// Overtake revokes the readers that are behind if another reader waits that has read everything.
+// They learn that from Revoked when they are woken, and must close: only they know when their
+// pieces are no longer in use. Overtake does nothing unless Append was full and no reader has made
 // room since.
 func (f *Fill) Overtake() {
 	f.mu.Lock()
@@ -103,8 +103,9 @@ func (f *Fill) Overtake() {
 	}
 }
 
-// passed is called when a reader went on or away: a feeder that waits may have room now. What a reader
-// passes in front of the window makes none. The lock is held; the feeder is woken without it.
+// passed is called when a reader has advanced or closed. It returns the feeder if it waits and
+// there is room now. Bytes before the window do not make room. The caller holds the lock, and must
+// wake the feeder without it.
 func (f *Fill) passed() Waker {
 	if !f.stalled {
 		return nil

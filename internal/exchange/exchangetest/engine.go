@@ -1,5 +1,5 @@
-// Package exchangetest has what tests of policies need of a data plane that is not there. It must
-// not be imported by anything but tests.
+// Package exchangetest provides what tests of policies need in place of a data plane. Only tests
+// may import it.
 package exchangetest
 
 import (
@@ -7,8 +7,8 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Engine is an exchange.Engine on which nothing happens: the time is 0, the loop is the first, and
-// what is posted to it or fetched over it is dropped. Tests embed it and define what they look at.
+// Engine is an exchange.Engine that does nothing: the time and the loop ID are 0, and Resume, Wake
+// and Fetch are ignored. Tests embed it and override what they need.
 type Engine struct{}
 
 // Resume implements exchange.Engine.

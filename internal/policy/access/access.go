@@ -29,13 +29,13 @@ type Options struct {
 
 // Policy decides by a trie: one look-up of some nanoseconds, however many prefixes there are.
 type Policy struct {
-	prefixes bart.Table[bool] // whether the prefix is let in
-	others   bool             // whether addresses that none holds are
+	prefixes bart.Table[bool] // whether the prefix is allowed
+	others   bool             // whether addresses that no prefix contains are allowed
 }
 
 var _ exchange.RequestPolicy = (*Policy)(nil)
 
-// New reads the lists. A prefix in both is an error.
+// New reads the lists. It is an error if a prefix is in both.
 func New(o Options) (*Policy, error) {
 	if len(o.Allow)+len(o.Deny) == 0 {
 		return nil, errors.New("access allows and denies nothing; list addresses under allow or " +
@@ -64,7 +64,7 @@ func New(o Options) (*Policy, error) {
 	return p, nil
 }
 
-// OnRequest answers 403 to a client that is kept out.
+// OnRequest answers 403 to a client that is denied.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	allowed, listed := p.prefixes.Lookup(x.Client.Unmap())
 	if !listed {

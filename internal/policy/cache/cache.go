@@ -41,18 +41,18 @@ import (
 var (
 	// Stored: the answer is a stored one, or one that was fetched to be stored.
 	Stored = exchange.DeclareReason(exchange.ReasonInfo{Label: "cached", GRPC: grpc.OK})
-	// OnlyIfCached: the client wants nothing that is not stored.
+	// OnlyIfCached: the client accepts only a stored response, and there is none.
 	OnlyIfCached = exchange.DeclareReason(exchange.ReasonInfo{
 		Label: "only_if_cached", Fault: exchange.ClientFault,
 		Text: "you asked for a stored answer, and there is none", GRPC: grpc.Unavailable,
 	})
-	// FetchLimited: the service answered the request of another client for the same thing with 429.
+	// FetchLimited: the service answered another client's request for the same resource with 429.
 	FetchLimited = exchange.DeclareReason(exchange.ReasonInfo{
 		Label: "fetch_limited", Fault: exchange.UpstreamFault,
 		Text: "the service takes no more requests now, as it said to another one for the same",
 		GRPC: grpc.Unavailable,
 	})
-	// FetchFailed: the service failed the request of another client for the same thing.
+	// FetchFailed: another client's request for the same resource failed.
 	FetchFailed = exchange.DeclareReason(exchange.ReasonInfo{
 		Label: "fetch_failed", Fault: exchange.UpstreamFault,
 		Text: "the service failed another request for the same, for which this one waited",
@@ -70,20 +70,22 @@ const (
 type Options struct {
 	Memory *Memory // shared by routes
 	Rules  rules.Options
-	// Name is the cache's in Cache-Status, a token; "" for no such field.
+	// Name is the cache's name in Cache-Status, a token; "" for no such field.
 	Name string
-	// Wait is how long a request waits for a fetch that another began, nanoseconds; 0 for DefaultWait.
+	// Wait is for how many nanoseconds a request waits for a fetch that another has begun; 0 for
+	// DefaultWait.
 	Wait int64
-	// Jitter is the share of a lifetime, 0 to 0.5, by which it may be shortened so that what came
-	// together does not become stale together.
+	// Jitter is the share of a lifetime, 0 to 0.5, by which it may be shortened, so that responses
+	// that arrived together do not become stale together.
 	Jitter float64
-	// Early is how eagerly hot responses are fetched again before they are stale: 1 is usual, 0 never.
+	// Early is how eagerly hot responses are fetched again before they are stale: 1 is usual, 0
+	// means never.
 	Early float64
-	// UpstreamName gives the name of an upstream by its index.
+	// UpstreamName returns the name of an upstream by its index.
 	UpstreamName func(index int) string
-	// Outdating is what unsafe requests outdate.
+	// Outdating determines what unsafe requests invalidate.
 	Outdating *Outdating
-	// Barred are the classes that may not have a stored answer in place of a failure or a refusal.
+	// Barred is the classes that may not have a stored answer in place of a failure or a refusal.
 	Barred exchange.Barred
 	Env    exchange.Env
 }
@@ -94,19 +96,19 @@ type Policy struct {
 	state *state
 }
 
-// state outlives reloads.
+// state is what a Policy passes on at reloads.
 type state struct {
 	parts  []part
 	lately *lately
 }
 
-// part is what a loop has for itself.
+// part is the state of one loop.
 type part struct {
-	key, variant []byte        // where keys are put together; used within a call
+	key, variant []byte        // buffers for making keys; valid within a call
 	block        []byte        // likewise, blocks of fields
 	joined       []byte        // likewise, small pieces of a body
 	now          rules.Instant // of this turn
-	hits         *hit          // that can be used again
+	hits         *hit          // free list
 	spare        int
 	counters
 	_ [64]byte
@@ -145,7 +147,7 @@ func New(o Options) (*Policy, error) {
 // Fetches implements exchange.FetchingPolicy.
 func (p *Policy) Fetches() {}
 
-// Close lets go of the memory.
+// Close releases the memory.
 func (p *Policy) Close() {
 	if err := p.o.Memory.Release(); err != nil && p.o.Env.Log != nil {
 		p.o.Env.Log.Error("the memory of a cache could not be given back; it is lost until the process ends",
@@ -153,7 +155,7 @@ func (p *Policy) Close() {
 	}
 }
 
-// Inherit takes over what was counted.
+// Inherit takes over the counters.
 func (p *Policy) Inherit(old any) {
 	if q, ok := old.(*Policy); ok && len(q.state.parts) == len(p.state.parts) {
 		p.state = q.state
@@ -162,7 +164,7 @@ func (p *Policy) Inherit(old any) {
 
 func (p *Policy) part(x *exchange.Exchange) *part { return &p.state.parts[x.Loop()] }
 
-// instant is now on both clocks. The time of day is read once in a turn, as the other one is.
+// instant is now on both clocks. The wall clock is read once per turn, like the monotonic one.
 func (w *part) instant(x *exchange.Exchange) rules.Instant {
 	if now := x.Now(); now != w.now.Mono {
 		w.now = rules.Instant{Mono: now, Wall: reactor.Wall().UnixNano()}
@@ -170,33 +172,33 @@ func (w *part) instant(x *exchange.Exchange) rules.Instant {
 	return w.now
 }
 
-// random is an even number in [0,1).
+// random is uniform in [0,1).
 func (p *Policy) random() float64 { return float64(p.o.Env.Random()>>11) / (1 << 53) }
 
-// Notes of an exchange: what came of it here, and why. See Exchange.CacheNote.
+// Notes of an exchange: how this policy has treated it, and why. See Exchange.CacheNote.
 const (
 	noteServed = 1 << 8  // answered here
-	notePassed = 1 << 9  // it went on
-	noteWaited = 1 << 10 // for a fetch, without success
+	notePassed = 1 << 9  // passed on to the upstream
+	noteWaited = 1 << 10 // waited for a fetch, without success
 	noteWhy    = 1<<8 - 1
 )
 
-// OnRequest answers, waits or lets pass.
+// OnRequest answers a request, makes it wait for a fetch, or lets it pass.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	return p.look(x, p.part(x), 2)
 }
 
-// asked is a request as it is looked up: what it says, its key and what is stored under that.
+// asked is a request during its look-up, with its key and what is stored under it.
 type asked struct {
 	rules.Request
 	key    []byte // in the part's memory
 	uri    []byte // the part of the primary key that is the URI's, likewise
 	found  *store.Entry
-	varies bool // something is stored for other values of what it varies by
+	varies bool // something is stored, but for other values of its varying fields
 }
 
-// look decides what becomes of a request. again is how many more times it may look when a fetch ends
-// just then.
+// look decides what happens to a request. again is how many more times it may look if a fetch ends
+// at the same moment.
 func (p *Policy) look(x *exchange.Exchange, w *part, again int) exchange.PolicyVerdict {
 	var a asked
 	a.Read(x.Request)
@@ -225,8 +227,8 @@ func (p *Policy) look(x *exchange.Exchange, w *part, again int) exchange.PolicyV
 		a.release()
 		return p.pass(x, w, d.Why)
 	}
-	// What is stored for others stays when a response is for its own client, so that alone does not
-	// say that the next one is worth waiting for.
+	// A response that is only for its own client leaves what is stored for others in place. So a
+	// stored response does not show that the next fetch is worth waiting for.
 	alone := a.found == nil || p.o.Rules.Personal(&a.Request)
 	if alone && p.state.lately.refused(p.fillKey(&a), c.Now.Mono) {
 		a.release()
@@ -235,7 +237,8 @@ func (p *Policy) look(x *exchange.Exchange, w *part, again int) exchange.PolicyV
 	return p.await(x, w, &a, &d, again)
 }
 
-// wantsEvents says whether the client wants a stream of events, which is for it alone and has no end.
+// wantsEvents reports whether the client wants a stream of events, which is only for that client
+// and has no end.
 func wantsEvents(x *exchange.Exchange) bool {
 	f := x.Request.Fields.Find(acceptName)
 	return f != nil && len(f.Value) >= len(eventStream) && head.EqualFold(f.Value[:len(eventStream)],
@@ -255,7 +258,7 @@ func (p *Policy) decide(a *asked, c *rules.Circumstances) rules.Decision {
 	return p.o.Rules.Decide(&a.Request, &a.found.Meta, a.found.Block(), c)
 }
 
-// find makes the key and looks it up, by Lookup or, where the answer is not used, by Peek.
+// find makes the key and looks it up, with Lookup or, if the response will not be used, with Peek.
 func (p *Policy) find(
 	x *exchange.Exchange, w *part, a *asked, look func(*store.Store, []byte) *store.Entry,
 ) {
@@ -273,9 +276,10 @@ func (p *Policy) find(
 	a.varies = a.found == nil
 }
 
-// fillKey is what a request waits by. Those with credentials do not wait with those without: what
-// an origin answers to somebody's cookie, and whether it answers at all, must not delay or fail
-// others, nor keep what they get from being stored. The bytes are the part's.
+// fillKey is the key of the fetch that a request waits for. Requests with credentials do not wait
+// with those without: what an origin answers to one client's cookie, and whether it answers at all,
+// must not delay or fail other clients, nor keep their responses from being stored. The bytes
+// belong to the part.
 func (p *Policy) fillKey(a *asked) []byte {
 	if !p.o.Rules.Personal(&a.Request) {
 		return a.key
@@ -283,13 +287,14 @@ func (p *Policy) fillKey(a *asked) []byte {
 	return append(a.key, personalMark)
 }
 
-// personalMark ends the keys of fetches with credentials. No other key ends so.
+// personalMark ends the keys of fetches with credentials. No other key ends with it.
 const personalMark = 2
 
-// appendKey appends the primary key of a request and says how long its URI's part is, whose path is the
-// canonical one: purges and unsafe requests mean that, however it was written. The route and the
-// upstream belong to the key: another route may send the same URI elsewhere, or on another path. So
-// does the path as it is forwarded where that is the client's own.
+// appendKey appends the primary key of a request, and returns the length of the URI's part. That
+// part has the canonical path, because purges and unsafe requests refer to it, however it was
+// written. The route and the upstream belong to the key, because another route may send the same
+// URI elsewhere or with another path. The forwarded path belongs to it too if it is as the client
+// sent it.
 func (p *Policy) appendKey(dst []byte, x *exchange.Exchange) (key []byte, uri int) {
 	k := &p.o.Rules.Key
 	came := x.Request.Scheme
@@ -305,9 +310,9 @@ func (p *Policy) appendKey(dst []byte, x *exchange.Exchange) (key []byte, uri in
 	return k.AppendFields(dst, x.Request), uri
 }
 
-// scheme is how the client came: what a trusted peer says of that, in one word, is what services go
-// by. They redirect from http to https, say, so that what they answer to one must not be given to
-// the other.
+// scheme is the client's scheme. If a trusted peer gives one in X-Forwarded-Proto, services rely on
+// that. For example, they redirect from http to https, so an answer for one scheme must not be used
+// for the other.
 func scheme(x *exchange.Exchange) []byte {
 	if x.PeerTrusted {
 		if f := x.Request.Fields.Get(head.XForwardedProto); f != nil && (string(f.Value) == "http" ||
@@ -318,7 +323,7 @@ func scheme(x *exchange.Exchange) []byte {
 	return x.Request.Scheme
 }
 
-// release lets go of what was found.
+// release releases the stored response that was found.
 func (a *asked) release() {
 	if a.found != nil {
 		a.found.Release()
@@ -326,7 +331,7 @@ func (a *asked) release() {
 	}
 }
 
-// pass lets a request go on as it is.
+// pass lets a request go on unchanged.
 func (p *Policy) pass(x *exchange.Exchange, w *part, why rules.Reason) exchange.PolicyVerdict {
 	w.count(&w.passed[why])
 	x.CacheNote = notePassed | uint32(why)

@@ -11,41 +11,41 @@ import (
 )
 
 var (
-	// errFetch cuts responses whose fetch broke off.
+	// errFetch cuts off responses whose fetch broke off.
 	errFetch = errors.New("cache: the fetch broke off")
-	// errNobody ends a fetch whose response nobody needs any more.
+	// errNobody ends a fetch whose response is no longer needed.
 	errNobody = errors.New("cache: nobody needs the response")
 )
 
-// maxIgnored is how much of a body that is not wanted is read, so that its connection can be used
-// again; a longer one ends it.
+// maxIgnored is how many bytes of an unwanted body are read so that the connection can be reused. A
+// longer body ends the fetch.
 const maxIgnored = 64 << 10
 
-// fetch is what a fetch's response goes to: it is stored, or is for the request alone that began it.
-// It ends its fill in every case.
+// fetch is the Sink of a fetch. It stores the response, or passes it only to the request that began
+// the fetch. It ends its fill in every case.
 type fetch struct {
 	p       *Policy
 	part    *part
 	fill    *store.Fill
-	request head.Request // as it goes to the policies behind this one, and then to the upstream
-	primary []byte       // the primary key, and the part of it that is the URI's
+	request head.Request // as passed to the policies after this one, and then to the upstream
+	primary []byte       // the primary key, and the URI's part of it
 	uri     []byte
-	stale   *store.Entry // held: what is to be replaced, nil for nothing
-	asks    bool         // whether stale is still good: its validators are sent
+	stale   *store.Entry // held: the entry to replace; nil for none
+	asks    bool         // the validators of stale are sent
 	refresh bool         // in the background, by Entry.Refresh of stale
-	second  *second      // what the second tier is asked for; nil where it is not
+	second  *second      // the look-up in the second tier; nil for none
 	owner   *waiter      // the request that began it; nil for a refresh
 	began   rules.Instant
 
-	lone        *lone // the response, once it is known to be for the owner alone
+	lone        *lone // the response, once it is known to be only for the owner
 	revalidated int   // the status of the answer to a revalidation
 	why         uint32
-	ignored     int  // bytes of a body that is not wanted; -1 for one that is
-	begun       bool // the response's head has come
+	ignored     int  // bytes read of an unwanted body; -1 if the body is wanted
+	begun       bool // the response's head has arrived
 	over        bool
 }
 
-// newFetch makes a fetch for a request that was looked up. The request's head is borrowed until
+// newFetch makes a fetch for a request that was looked up. It aliases the request's head until
 // Exchange.Fetch has copied it.
 func (p *Policy) newFetch(x *exchange.Exchange, w *part, a *asked, fill *store.Fill) *fetch {
 	f := &fetch{p: p, part: w, fill: fill, began: w.instant(x), ignored: -1}
@@ -73,7 +73,7 @@ func (p *Policy) newFetch(x *exchange.Exchange, w *part, a *asked, fill *store.F
 	return f
 }
 
-// ownFields is a list in memory of its own.
+// ownFields is a copy of a list in its own memory.
 func ownFields(list *head.List) (own head.List) {
 	size := 0
 	for i := range list.Len() {
@@ -94,7 +94,8 @@ func ownFields(list *head.List) (own head.List) {
 
 var getMethod = []byte("GET")
 
-// refresh revalidates what was found, which Entry.Refresh has given to the caller, in the background.
+// refresh revalidates the found entry in the background. Entry.Refresh must have returned true to
+// the caller.
 func (p *Policy) refresh(x *exchange.Exchange, w *part, a *asked, early bool) {
 	fill, filler := p.o.Memory.Begin(p.fillKey(a), a.uri)
 	if !filler {
@@ -106,7 +107,7 @@ func (p *Policy) refresh(x *exchange.Exchange, w *part, a *asked, early bool) {
 	f := p.newFetch(x, w, &own, fill)
 	f.refresh = true
 	if early {
-		f.second.silence() // others have nothing that is much fresher
+		f.second.silence() // other instances have nothing that is much fresher
 	}
 	if !x.Fetch(&f.request, f) {
 		w.count(&w.tooMany)
@@ -132,7 +133,7 @@ func (f *fetch) FetchHead(x *exchange.Exchange) {
 		}
 	}
 	switch {
-	case status == 304: // nobody asked for that
+	case status == 304: // there was nothing to validate
 		f.giveUp(failure{status: 502, reason: exchange.UpstreamBad})
 		return
 	case rules.Failing(status) && f.stale != nil && (f.owner == nil || f.owner.ifError):
@@ -154,10 +155,10 @@ func (f *fetch) FetchHead(x *exchange.Exchange) {
 	}
 }
 
-// failing gives a failure of the service's to the request that began the fetch, and tells the
-// others of it: were they to ask on their own, a service in trouble would get all of them at once.
-// Nothing is remembered: the next request begins the next fetch, so that there is one at a time for
-// as long as the trouble lasts.
+// failing passes a failure of the service to the request that began the fetch, and reports it to
+// the others: if they fetched on their own, a failing service would get all of them at once. The
+// failure is not remembered: the next request begins the next fetch, so that there is one at a time
+// as long as the service fails.
 func (f *fetch) failing(x *exchange.Exchange, why rules.Reason) {
 	f.part.count(&f.part.notStored[why])
 	f.takeLone(x, why)
@@ -166,14 +167,14 @@ func (f *fetch) failing(x *exchange.Exchange, why rules.Reason) {
 	f.fill.Fail(f.why)
 }
 
-// takeLone keeps the response for the request that began the fetch, if that is still there.
+// takeLone keeps the response for the request that began the fetch, if that request still exists.
 func (f *fetch) takeLone(x *exchange.Exchange, why rules.Reason) {
 	if f.owner != nil && !f.owner.closed {
 		f.lone = newLone(x, f.owner.waker, why)
 	}
 }
 
-// renew takes in a 304.
+// renew handles a 304.
 func (f *fetch) renew(x *exchange.Exchange, at rules.Times) {
 	p, w := f.p, f.part
 	var r rules.Request
@@ -191,13 +192,13 @@ func (f *fetch) renew(x *exchange.Exchange, at rules.Times) {
 			return
 		}
 	}
-	// It is about something else, or says that what is stored is no longer to be.
+	// The 304 refers to something else, or says that the stored response must no longer be stored.
 	p.o.Memory.Remove(f.stale.Key())
 	w.count(&w.notStored[why])
 	f.giveUp(failure{})
 }
 
-// store begins to store the response.
+// store begins storing the response.
 func (f *fetch) store(x *exchange.Exchange, stored *rules.Stored, at rules.Times) rules.Reason {
 	p, w, fields := f.p, f.part, &x.Response.Fields
 	o := &p.o.Rules
@@ -245,11 +246,12 @@ func (f *fetch) store(x *exchange.Exchange, stored *rules.Stored, at rules.Times
 	return rules.MayStore
 }
 
-// makeshiftFor is for how long a response that could have been better is fresh at most. What is compressed
-// is asked for again when the loop may have time for it; what is not, takes more of everybody's network.
+// makeshiftFor is for how many nanoseconds a makeshift response (Exchange.Makeshift) is fresh at
+// most. It is soon fetched again, when the loop may have time to compress it; uncompressed, it
+// takes more network capacity for every client.
 const makeshiftFor = 10e9
 
-// mergeVary is the union of names with those by which what is stored varies.
+// mergeVary is the union of names and the names by which the stored responses vary.
 func (f *fetch) mergeVary(names []byte) ([]byte, bool) {
 	e := f.p.o.Memory.Peek(f.primary)
 	if e == nil {
@@ -262,9 +264,9 @@ func (f *fetch) mergeVary(names []byte) ([]byte, bool) {
 	return rules.MergeVary(nil, e.Vary(), names)
 }
 
-// variant is the key of the response to the fetch's request where responses vary by names. It is by
-// what this policy was asked, as it looks requests up: those behind it may have changed the
-// exchange's. Any goroutine.
+// variant is the key of the response to the fetch's request if responses vary by names. It uses the
+// request as this policy saw it, as look-ups do, because later policies may have changed the
+// exchange's request. Any goroutine may call it.
 func (f *fetch) variant(names []byte) []byte {
 	return f.p.o.Rules.Key.AppendVariant(bytes.Clone(f.primary), names, &f.request)
 }
@@ -281,11 +283,12 @@ func tagsOf(fields *head.List) (tags [][]byte) {
 
 var surrogateKey = []byte("Surrogate-Key")
 
-// private gives the response to the request that began the fetch, and lets the others go.
+// private passes the response to the request that began the fetch, and makes the others fetch on
+// their own.
 func (f *fetch) private(x *exchange.Exchange, why rules.Reason) {
 	w := f.part
 	w.count(&w.notStored[why])
-	if why != rules.TooEarly { // which says nothing of the resource
+	if why != rules.TooEarly { // which says nothing about the resource
 		f.p.state.lately.refuse(f.fill.Key(), x.Now())
 		if f.stale != nil && !rules.Failing(x.Response.Status) && !why.Personal() {
 			f.p.o.Memory.Remove(f.stale.Key()) // it is not what the origin answers any more
@@ -296,7 +299,7 @@ func (f *fetch) private(x *exchange.Exchange, why rules.Reason) {
 	f.fill.Refuse()
 }
 
-// giveUp ends the fill, and has the body, if there is any, read and ignored.
+// giveUp ends the fill. The body, if there is one, is read and ignored.
 func (f *fetch) giveUp(why failure) {
 	f.why, f.ignored = why.word(), 0
 	f.fill.Fail(f.why)
@@ -316,8 +319,8 @@ func (f *fetch) FetchBody(content []byte) (full bool, err error) {
 	return f.fill.Append(content)
 }
 
-// FetchTrailers implements exchange.TrailingSink. Those of what is stored are not kept: a later
-// request could not have them.
+// FetchTrailers implements exchange.TrailingSink. Trailers of stored responses are not kept: a
+// later request could not get them.
 func (f *fetch) FetchTrailers(l *head.List) {
 	if f.lone != nil {
 		own := ownFields(l)
@@ -325,8 +328,8 @@ func (f *fetch) FetchTrailers(l *head.List) {
 	}
 }
 
-// FetchStalled implements exchange.Sink: those who hold up others are given up. A response for one client
-// alone holds up nobody, and how slow that may be is the data plane's to judge.
+// FetchStalled implements exchange.Sink: it revokes readers that hold up others. A response for a
+// single client holds up no others, and the data plane decides how slow that client may be.
 func (f *fetch) FetchStalled() {
 	if f.lone == nil {
 		f.fill.Overtake()
@@ -337,7 +340,7 @@ func (f *fetch) FetchStalled() {
 func (f *fetch) FetchEnd(x *exchange.Exchange, whole bool) {
 	if f.why == 0 && !whole && !f.second.answered() {
 		status := x.Response.Status
-		if f.begun { // that is the response's, which is not whole
+		if f.begun { // the status is that of the response, which is incomplete
 			status = 502
 		}
 		f.why = failure{status: status, reason: x.Reason}.word()
@@ -346,7 +349,7 @@ func (f *fetch) FetchEnd(x *exchange.Exchange, whole bool) {
 	f.end(whole)
 }
 
-// end ends the fill, if that has not ended, and lets go of everything.
+// end ends the fill, if it has not ended, and releases everything.
 func (f *fetch) end(whole bool) {
 	if f.over {
 		return

@@ -7,9 +7,10 @@ import (
 	"plimsoll/internal/hash"
 )
 
-// lately remembers for some seconds which keys had answers that may not be stored: their requests do
-// not wait for each other. It is a table of fixed size in which a later key takes the place of an
-// earlier one; what is lost costs one request that waits. Any goroutine may use it.
+// lately remembers for some seconds which keys had answers that may not be stored, so that requests
+// for them do not wait for each other. It is a table of fixed size in which a later key overwrites
+// an earlier one. The cost of an overwritten key is that requests wait once. Any goroutine may use
+// it.
 type lately struct {
 	secret *hash.Secret
 	// 40 bits of the key's hash, then 24 of the second until which it counts
@@ -29,13 +30,13 @@ func (l *lately) slot(key []byte) (slot *atomic.Uint64, mark uint64) {
 	return &l.slots[a%latelySlots], b &^ latelyMask
 }
 
-// refuse notes that the answer for the key is not stored. now is monotonic, nanoseconds.
+// refuse records that the answer for the key is not stored. now is monotonic, in nanoseconds.
 func (l *lately) refuse(key []byte, now int64) {
 	slot, mark := l.slot(key)
 	slot.Store(mark | uint64(now/1e9+latelyFor)&latelyMask)
 }
 
-// refused says whether it was noted within the last seconds.
+// refused reports whether that was recorded in the last latelyFor seconds.
 func (l *lately) refused(key []byte, now int64) bool {
 	slot, mark := l.slot(key)
 	word := slot.Load()

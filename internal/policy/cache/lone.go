@@ -8,41 +8,41 @@ import (
 	"plimsoll/internal/head"
 )
 
-// maxLone is how much of a body waits for its client before no more of it is read.
+// maxLone is how many bytes of a body wait for the client before the fetch stops reading.
 const maxLone = 64 << 10
 
-// lone is a response that is for one client alone, on its way from the fetch to that client. Both are
-// on one loop, and it is for that.
+// lone is a response for a single client, on its way from the fetch to that client. Both are on the
+// same loop. Loop only.
 type lone struct {
-	why    rules.Reason // it is not stored
+	why    rules.Reason // why it is not stored
 	status int
 	length int64
 	fields head.List
 
 	trailers *head.List // nil for none
 
-	body   []byte // not yet given
-	at     int    // where in it the next is
+	body   []byte // not yet returned by Next
+	at     int    // index in body of the next byte
 	full   bool
 	ended  bool
 	broken bool
-	gone   bool // the client is
+	gone   bool // the client has gone
 
 	client exchange.Waker
 	feeder exchange.Waker
 }
 
-// newLone takes in the head of a fetch's response.
+// newLone makes a lone from the head of a fetch's response.
 func newLone(x *exchange.Exchange, client exchange.Waker, why rules.Reason) *lone {
 	l := &lone{why: why, status: x.Response.Status, length: x.Response.Length,
 		fields: ownFields(&x.Response.Fields), client: client, feeder: x.Waker()}
 	if l.length != head.Unknown {
-		l.fields.RemoveID(head.Trailer) // there are none behind such a body
+		l.fields.RemoveID(head.Trailer) // no trailers follow such a body
 	}
 	return l
 }
 
-// answer makes it the answer of the client's exchange.
+// answer makes l the answer of the client's exchange.
 func (l *lone) answer(x *exchange.Exchange) {
 	x.AnswerFrom(l.status, exchange.NoReason, l.length, l)
 	for i := range l.fields.Len() {
@@ -50,13 +50,13 @@ func (l *lone) answer(x *exchange.Exchange) {
 	}
 }
 
-// append takes content of the body.
+// append appends content to the body.
 func (l *lone) append(content []byte) (full bool, err error) {
 	if l.gone {
 		return false, errNobody
 	}
-	// What Next gave has been sent or copied: this is another turn. Without this, a client that always
-	// leaves a little of it would have the whole response kept for it.
+	// What Next returned has been sent or copied, because this is another turn. Without this, the
+	// whole response would be kept for a client that always leaves a few bytes.
 	if l.at > 0 && l.at >= len(l.body)-l.at {
 		l.body, l.at = l.body[:copy(l.body, l.body[l.at:])], 0
 	}
@@ -69,7 +69,7 @@ func (l *lone) append(content []byte) (full bool, err error) {
 // Trailers implements exchange.TrailingSource.
 func (l *lone) Trailers() *head.List { return l.trailers }
 
-// end says that the body is over.
+// end ends the body.
 func (l *lone) end(whole bool) {
 	l.ended, l.broken = true, !whole
 	l.client.Wake()
@@ -104,6 +104,6 @@ func (l *lone) Close() {
 	l.gone, l.body, l.at = true, nil, 0
 	if l.full {
 		l.full = false
-		l.feeder.Wake() // it finds that nobody reads any more
+		l.feeder.Wake() // so that the fetch notices that the client has gone
 	}
 }

@@ -11,20 +11,21 @@ import (
 // MemoryOptions bound a Memory.
 type MemoryOptions = store.Options
 
-// Memory is a store that the policies of several routes use, and of several configs one after the
-// other, with a second tier perhaps. It is closed when the last one lets go.
+// Memory is a store, optionally with a second tier, that is shared by the policies of several
+// routes and of successive configs. It is closed when its last user releases it.
 type Memory struct {
 	*store.Store
 	options  MemoryOptions
 	identity string // of the second tier
 	second   *tier.Tier
 	users    atomic.Int32
-	// Those of configurations before and after this one's, as long as they are in use.
+	// The memories of earlier and later configurations, as long as they are in use.
 	older, newer atomic.Pointer[Memory]
 }
 
-// NewMemory makes one, with the caller as its first user. second is nil for one tier; otherwise the
-// store does with purges of others what it says. identity tells what the tier was made from.
+// NewMemory makes a Memory, with the caller as its first user. second is nil for no second tier;
+// otherwise the store applies the purges that the tier receives from other instances. identity
+// identifies the settings that the tier was made from.
 func NewMemory(o MemoryOptions, second *tier.Options, identity string) (*Memory, error) {
 	s, err := store.New(o)
 	if err != nil {
@@ -45,12 +46,12 @@ func NewMemory(o MemoryOptions, second *tier.Options, identity string) (*Memory,
 	return m, nil
 }
 
-// SameAs says whether the memory was made from the same.
+// SameAs reports whether the memory was made from the same settings.
 func (m *Memory) SameAs(o MemoryOptions, identity string) bool {
 	return m.options == o && m.identity == identity
 }
 
-// Tier is the second one, nil for none.
+// Tier is the second tier; nil for none.
 func (m *Memory) Tier() *tier.Tier { return m.second }
 
 // Start connects the second tier. It may be called again.
@@ -60,7 +61,7 @@ func (m *Memory) Start() {
 	}
 }
 
-// Apply purges this instance alone.
+// Apply applies a purge to this instance only.
 func (m *Memory) Apply(p tier.Purge) (err error) {
 	switch p.Kind {
 	case tier.URI:
@@ -75,8 +76,8 @@ func (m *Memory) Apply(p tier.Purge) (err error) {
 	return err
 }
 
-// Outdate forgets what is stored for a URI, in the second tier and other instances too. It does not
-// wait for these.
+// Outdate removes what is stored for a URI, also in the second tier and in other instances. It does
+// not wait for these.
 func (m *Memory) Outdate(uri []byte) {
 	m.PurgeURI(uri, false)
 	if m.second != nil {
@@ -84,14 +85,14 @@ func (m *Memory) Outdate(uri []byte) {
 	}
 }
 
-// Follow ties a memory to the one whose place it takes. Requests that began before the change still
-// use that one: what is purged or outdated in either goes from both, and from any that came before.
+// Follow ties a memory to the one that it replaces. Requests that began before the change still use
+// the old one, so a purge or invalidation of either applies to both, and to all earlier ones.
 func (m *Memory) Follow(old *Memory) {
 	m.older.Store(old)
 	old.newer.Store(m)
 }
 
-// each calls f for the memory and those that it is tied to.
+// each calls f for the memory and the memories that it is tied to.
 func (m *Memory) each(f func(*Memory)) {
 	f(m)
 	for o := m.older.Load(); o != nil; o = o.older.Load() {
@@ -102,7 +103,8 @@ func (m *Memory) each(f func(*Memory)) {
 	}
 }
 
-// PurgeURI is Store.PurgeURI. One that is being closed only counts up what nobody asks for any more.
+// PurgeURI is Store.PurgeURI for all tied memories. For a memory that is being closed, it has no
+// effect.
 func (m *Memory) PurgeURI(uri []byte, soft bool) {
 	m.each(func(m *Memory) { m.Store.PurgeURI(uri, soft) })
 }
@@ -134,13 +136,13 @@ func (m *Memory) tryHold() bool {
 	}
 }
 
-// Options are what it was made from.
+// Options are the options that the memory was made from.
 func (m *Memory) Options() MemoryOptions { return m.options }
 
 func (m *Memory) hold() { m.users.Add(1) }
 
-// Release lets go. The last one closes the store: nothing of it is in use then. It may wait for the
-// second tier.
+// Release ends one use. The last Release closes the store, of which nothing may be in use then. It
+// may wait for the second tier.
 func (m *Memory) Release() error {
 	if m.users.Add(-1) > 0 {
 		return nil

@@ -7,24 +7,24 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-// counters are what one loop counts. Its words are written by that loop alone and read by anybody.
+// counters are the counters of one loop. Only that loop writes them; any goroutine may read them.
 type counters struct {
 	fresh, second, early, coalesced, revalidated, fetches, failed, stored atomic.Uint64
 	refused, late, tooMany, invalidated, shared                           atomic.Uint64
 
 	missed, passed, stale, notStored [rules.Reasons]atomic.Uint64
 
-	ages    spread // of what is served
-	fetched spread // how long heads of responses to fetches took
+	ages    spread // ages of served responses
+	fetched spread // how long fetches took until the response's head
 }
 
-// spread is a histogram that one loop counts.
+// spread is a histogram of one loop.
 type spread struct {
 	counts [maxBounds + 1]atomic.Uint64
-	micros atomic.Uint64 // of all values together
+	micros atomic.Uint64 // sum of all values
 }
 
-// maxBounds is as many as the longest list of bounds has.
+// maxBounds is the length of the longest list of bounds.
 const maxBounds = 12
 
 // The upper bounds of spreads, in seconds.
@@ -44,7 +44,7 @@ func (s *spread) add(bounds []float64, nanos int64) {
 	s.micros.Store(s.micros.Load() + uint64(nanos/1e3))
 }
 
-// count adds one: a load and a store, since nobody else writes.
+// count adds one. A load and a store suffice, because only the loop writes.
 func (*counters) count(word *atomic.Uint64) { word.Store(word.Load() + 1) }
 
 // Indexes of Series.
@@ -126,7 +126,7 @@ func (p *Policy) Metrics(emit func(series int, value float64, labels ...string))
 		sum(func(w *part) *atomic.Uint64 { return &w.shared })
 	for why := rules.Reason(1); why < rules.Reasons; why++ {
 		if n := sum(func(w *part) *atomic.Uint64 { return &w.stale[why] }); n > 0 {
-			if why != rules.Failed { // which the upstream was asked for
+			if why != rules.Failed { // for that, the upstream was asked
 				saved += n
 			}
 			emit(seriesRequests, n, "stale", why.Label())

@@ -7,30 +7,31 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-// Outdating is what unsafe requests outdate: it is one for all routes of a configuration, since a POST on
-// one route changes what another one has stored.
+// Outdating determines what unsafe requests invalidate. All routes of a configuration share one,
+// because a POST on one route may change what another has stored.
 type Outdating struct {
 	Memory *Memory
-	// Caches says whether a route stores responses for a host and a path, which is canonical. Requests
-	// for all others cost no purge, which would be one of Redis, too.
+	// Caches reports whether a route stores responses for a host and a canonical path. Requests for
+	// others need no purge, which would also go to Redis.
 	Caches func(host, path []byte) bool
-	// Keys are of all the routes that store, one for each form in which a query is part of what a response
-	// is stored under.
+	// Keys are the keys of all routes that store responses: one for each different way in which the
+	// query is part of the key.
 	Keys []rules.Key
-	// Canonical is the path that is matched for one that a response names, nil for none.
+	// Canonical returns the canonical form, used for matching, of a path named by a response; nil
+	// if there is none.
 	Canonical func(path string) []byte
 }
 
-// Outdater is what a route without a cache has where others have one: its unsafe requests outdate what
-// these have stored (RFC 9111, section 4.4).
+// Outdater is for a route without a cache if other routes have one: its unsafe requests invalidate
+// what these have stored (RFC 9111, section 4.4).
 type Outdater struct {
 	o     *Outdating
 	parts []outdaterPart
 }
 
-// outdaterPart is what a loop has for itself.
+// outdaterPart is the state of one loop.
 type outdaterPart struct {
-	key         []byte // where keys are put together; used within a call
+	key         []byte // buffer for making keys; valid within a call
 	invalidated atomic.Uint64
 	_           [64]byte
 }
@@ -41,7 +42,7 @@ var _ interface {
 	exchange.Metered
 } = (*Outdater)(nil)
 
-// NewOutdater makes one.
+// NewOutdater makes an Outdater for the given number of loops.
 func NewOutdater(o *Outdating, loops int) *Outdater {
 	return &Outdater{o, make([]outdaterPart, max(1, loops))}
 }
@@ -53,9 +54,9 @@ func (p *Outdater) Inherit(old any) {
 	}
 }
 
-// OnResponse outdates what the request has changed.
+// OnResponse invalidates what the request has changed.
 func (p *Outdater) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
-	r := rules.Request{Head: x.Request} // its method is enough
+	r := rules.Request{Head: x.Request} // only the method is needed
 	if x.Reason != exchange.NoReason || !rules.Invalidates(&r, x.Response.Status) {
 		return exchange.Continue
 	}
@@ -67,7 +68,7 @@ func (p *Outdater) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// Metrics implements exchange.Metered, by the cache's Series.
+// Metrics implements exchange.Metered, with the cache's Series.
 func (p *Outdater) Metrics(emit func(series int, value float64, labels ...string)) {
 	n := uint64(0)
 	for i := range p.parts {
@@ -76,13 +77,14 @@ func (p *Outdater) Metrics(emit func(series int, value float64, labels ...string
 	emit(seriesInvalidated, float64(n))
 }
 
-// OnResponse acts on responses to requests that passed: one to an unsafe method outdates what is
-// stored, one to HEAD may, and all say why they were not answered here.
+// OnResponse acts on responses to requests that passed. A response to an unsafe method invalidates
+// what is stored, a response to HEAD may do so, and all get a Cache-Status that says why they were
+// not answered here.
 func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	if x.CacheNote&notePassed == 0 || x.Reason != exchange.NoReason {
-		return exchange.Continue // answered here, or refused before, or no upstream's
+		return exchange.Continue // answered here, or refused earlier, or not from an upstream
 	}
-	r := rules.Request{Head: x.Request} // its method is enough
+	r := rules.Request{Head: x.Request} // only the method is needed
 	switch {
 	case x.CacheKey != nil:
 		p.headOutdates(x)
@@ -97,8 +99,9 @@ func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// outdate forgets what is stored for the request's URI, and for those that the response names. It puts keys
-// together in buf, and gives that back; any says whether a route stores one of them.
+// outdate removes what is stored for the request's URI, and for the URIs that the response names.
+// It makes keys in buf and returns buf. any reports whether a route stores responses for one of
+// them.
 func (o *Outdating) outdate(buf []byte, x *exchange.Exchange) (_ []byte, any bool) {
 	h := *x.Request
 	h.Scheme = scheme(x)
@@ -128,8 +131,9 @@ func (o *Outdating) outdate(buf []byte, x *exchange.Exchange) (_ []byte, any boo
 	return buf, any
 }
 
-// noteHead keeps what is stored for a HEAD that passes, so that its response can say whether that is still
-// what there is. That of a client with credentials says nothing of what others get.
+// noteHead records the key of what is stored for a HEAD that passes, so that its response can show
+// whether that is still current. The response to a client with credentials says nothing about what
+// others get.
 func (p *Policy) noteHead(x *exchange.Exchange, a *asked) {
 	if a.found != nil && string(x.Request.Method) == "HEAD" && !p.o.Rules.Personal(&a.Request) {
 		key := a.found.Key()
@@ -137,8 +141,8 @@ func (p *Policy) noteHead(x *exchange.Exchange, a *asked) {
 	}
 }
 
-// headOutdates makes what is stored stale where the response to HEAD differs from it (RFC 9111, section
-// 4.3.5): the next GET asks whether it is still good.
+// headOutdates makes what is stored stale if the response to HEAD differs from it (RFC 9111,
+// section 4.3.5). The next GET then revalidates it.
 func (p *Policy) headOutdates(x *exchange.Exchange) {
 	e := p.o.Memory.Peek(x.CacheKey)
 	if e == nil {

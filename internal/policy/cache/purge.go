@@ -8,10 +8,12 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Prefix is what the keys of all URLs begin with that begin with prefix: "https://example.com/a".
+// Prefix is the common prefix of the keys of all URLs that begin with prefix, such as
+// "https://example.com/a".
 func Prefix(prefix string) []byte { return append([]byte{0}, prefix...) }
 
-// URI is the part of the keys under which the route stores responses for a URL. Any goroutine.
+// URI is the URI's part of the keys under which the route stores responses for a URL. Any goroutine
+// may call it.
 func (p *Policy) URI(u *url.URL) ([]byte, error) {
 	path := u.EscapedPath()
 	if path == "" {

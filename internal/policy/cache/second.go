@@ -12,42 +12,42 @@ import (
 	"plimsoll/internal/redis"
 )
 
-// second is a fetch's business with the second tier: before it goes to the upstream it looks there,
-// and what the upstream brings is written there. The look-up runs on a goroutine of its own while
-// the fetch's exchange is held, and no longer than the tier allows: who is late then, the goroutine
-// or the loop, is settled by one word. A nil second does nothing.
+// second is a fetch's use of the second tier: the fetch looks there before it goes to the upstream,
+// and writes the upstream's response there. The look-up runs on its own goroutine while the fetch's
+// exchange is held, for at most as long as the tier allows. An atomic word decides whether the
+// goroutine or the loop's timeout came first. A nil second does nothing.
 type second struct {
 	f       *fetch
 	tier    *tier.Tier
 	call    *redis.Call
 	word    atomic.Uint32 // asking, brought or left
-	silent  bool          // it is not looked into: only the origin's answer is wanted
-	refresh bool          // something is stored already, and stale
+	silent  bool          // no look-up: only the origin's answer is wanted
+	refresh bool          // a stale response is already stored
 
-	brings brings // the goroutine's until it has set brought, then the loop's
+	brings brings // owned by the goroutine until it has set brought, then by the loop
 
-	// The loop's.
+	// Owned by the loop:
 	found    tier.Found // without a record
-	answers  bool       // it has ended the fetch
+	answers  bool       // the second tier's response has ended the fetch
 	written  tier.Response
-	writable bool // what the fetch brings is to be written
+	writable bool // the fetched response is to be written
 }
 
-// brings is what a look-up brings.
+// brings is the result of a look-up.
 type brings struct {
 	found   tier.Found
-	entry   *store.Entry // held: what was found, as the memory has it; nil for nothing of use
-	fresh   bool         // it answers; else it is to be revalidated
-	ifError bool         // and may be served when that fails
+	entry   *store.Entry // held: what was found, as an entry of the memory; nil for nothing useful
+	fresh   bool         // it answers; otherwise it must be revalidated
+	ifError bool         // it may be served if that fails
 }
 
 const (
 	asking uint32 = iota
 	brought
-	left // nobody waits any more
+	left // the fetch no longer waits
 )
 
-// newSecond is nil where there is no second tier.
+// newSecond returns nil if there is no second tier.
 func newSecond(f *fetch) *second {
 	t := f.p.o.Memory.Tier()
 	if t == nil {
@@ -56,20 +56,20 @@ func newSecond(f *fetch) *second {
 	return &second{f: f, tier: t}
 }
 
-// silence keeps the fetch from looking there.
+// silence prevents the look-up.
 func (s *second) silence() {
 	if s != nil {
 		s.silent = true
 	}
 }
 
-// FetchBegin implements exchange.BeginningSink: it looks in the second tier.
+// FetchBegin implements exchange.BeginningSink: it begins the look-up in the second tier.
 func (f *fetch) FetchBegin(x *exchange.Exchange) exchange.PolicyVerdict {
 	s := f.second
 	if s == nil {
 		return exchange.Continue
 	}
-	s.found.Mark = s.tier.Mark() // of now: what is purged from here on outdates what comes
+	s.found.Mark = s.tier.Mark() // as of now: a later purge invalidates the response
 	s.refresh = f.stale != nil
 	if s.silent {
 		return exchange.Continue
@@ -80,7 +80,7 @@ func (f *fetch) FetchBegin(x *exchange.Exchange) exchange.PolicyVerdict {
 	}
 	f.p.o.Memory.hold() // a look-up may outlive its fetch
 	q := s.query()
-	if call.Trial() { // it tries a Redis that has failed, and nobody waits for that
+	if call.Trial() { // it tries a Redis that has failed, so no request waits for it
 		go func() {
 			s.tier.Ask(call, q)
 			s.releaseMemory()
@@ -109,10 +109,10 @@ func now() rules.Instant {
 }
 
 func (s *second) releaseMemory() {
-	s.f.p.Close() // lets go of the memory, and says so where that fails
+	s.f.p.Close() // releases the memory, and logs a failure
 }
 
-// look looks up and makes an entry of what is found, on a goroutine.
+// look does the look-up and makes an entry from what it finds. It runs on a goroutine.
 func (s *second) look(hold exchange.Hold, q *tier.Query) {
 	defer s.releaseMemory()
 	s.brings.found = s.tier.Look(s.call, q)
@@ -126,8 +126,8 @@ func (s *second) look(hold exchange.Hold, q *tier.Query) {
 	hold.Resume(s.goOn)
 }
 
-// make makes an entry of what was found, where the rules have a use for it. The client whose
-// request began the fetch, and the others that wait, are asked apart: this is for anybody.
+// make makes an entry from what was found, if the rules can use it. This decision does not depend
+// on a client: the rules are applied separately for each waiting request.
 func (s *second) make(b *brings, q *tier.Query) {
 	f, found, r := s.f, &b.found, &b.found.Record
 	var request rules.Request
@@ -156,7 +156,7 @@ func (s *second) make(b *brings, q *tier.Query) {
 	found.Record = tier.Record{}
 }
 
-// drop lets go of what nobody has come for.
+// drop releases an unused result.
 func (s *second) drop(b *brings) {
 	if b.entry != nil {
 		b.entry.Release()
@@ -165,7 +165,7 @@ func (s *second) drop(b *brings) {
 	*b = brings{}
 }
 
-// unlock lets others fetch what is not stored.
+// unlock releases the lock, so that other instances fetch the resource themselves.
 func (s *second) unlock() {
 	if s != nil {
 		s.tier.Unlock(s.found.Lock)
@@ -176,7 +176,7 @@ func (s *second) unlock() {
 // late goes on without the second tier.
 func (s *second) late(x *exchange.Exchange) exchange.PolicyVerdict {
 	if !s.word.CompareAndSwap(asking, left) {
-		return s.goOn(x) // it was there just then
+		return s.goOn(x) // the look-up has ended at this moment
 	}
 	s.call.Late()
 	return exchange.Continue
@@ -200,7 +200,7 @@ func (s *second) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
 		x.Answer(200, Stored, nil)
 		return exchange.Answered
 	}
-	// Others find it, too, should the upstream fail.
+	// Other requests can find it too, in case the upstream fails.
 	f.fill.Offer(e)
 	f.stale, f.asks = e, true
 	if f.owner != nil && !f.owner.closed {
@@ -211,17 +211,17 @@ func (s *second) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// answered says whether the second tier's response has ended the fetch.
+// answered reports whether the second tier's response has ended the fetch.
 func (s *second) answered() bool { return s != nil && s.answers }
 
-// varies notes by what the response varies that is being stored.
+// varies records the names by which the response that is being stored varies.
 func (s *second) varies(names []byte) {
 	if s != nil {
 		s.written.Primary, s.written.Vary = s.f.primary, names
 	}
 }
 
-// head notes that a response is being stored that is to be written.
+// head records that a response is being stored and must be written.
 func (s *second) head(h *store.Head) {
 	if s == nil {
 		return
@@ -232,8 +232,8 @@ func (s *second) head(h *store.Head) {
 	}
 }
 
-// renewed writes what was revalidated. One whose tags were not said again is not written: nobody could
-// purge it by them.
+// renewed writes a revalidated response. It does not write one whose tags were not repeated,
+// because it could not be purged by them.
 func (s *second) renewed(h *store.Head, old *store.Entry) {
 	if s == nil || len(h.Tags) == 0 && old.Tagged() {
 		return
@@ -252,8 +252,8 @@ func (s *second) renewed(h *store.Head, old *store.Entry) {
 	s.write(e)
 }
 
-// entry is what the fetch has stored and is to be written, held; nil for nothing. It is asked for
-// before the fill ends.
+// entry returns what the fetch has stored and must be written, held; nil for nothing. It must be
+// called before the fill ends.
 func (s *second) entry() *store.Entry {
 	if s == nil || !s.writable || s.answers {
 		return nil
@@ -261,7 +261,7 @@ func (s *second) entry() *store.Entry {
 	return s.f.fill.Entry()
 }
 
-// write gives an entry, which the caller holds for it, to the tier.
+// write passes an entry, with the caller's reference, to the tier.
 func (s *second) write(e *store.Entry) {
 	r := &s.written
 	r.Entry, r.Mark, r.Lock = e, s.found.Mark, s.found.Lock
@@ -270,7 +270,7 @@ func (s *second) write(e *store.Entry) {
 	s.tier.Write(*r)
 }
 
-// end is called when the fetch is over: e is what it has stored, whole where it is so.
+// end is called when the fetch is over. e is what it has stored; whole says that it is complete.
 func (s *second) end(e *store.Entry, whole bool) {
 	switch {
 	case s == nil:
@@ -281,7 +281,7 @@ func (s *second) end(e *store.Entry, whole bool) {
 		e.Release()
 	}
 	if s.call != nil && !s.word.CompareAndSwap(asking, left) && s.word.Load() == brought {
-		s.drop(&s.brings) // which is empty where it was taken
+		s.drop(&s.brings) // empty if it was taken
 	}
 	s.unlock()
 }

@@ -10,7 +10,7 @@ import (
 	"plimsoll/internal/head"
 )
 
-// maxSpare is how many sources of hits a loop keeps for their next use.
+// maxSpare is how many sources of hits a loop keeps for reuse.
 const maxSpare = 1024
 
 var (
@@ -19,7 +19,7 @@ var (
 	contentRangeName = []byte("Content-Range")
 )
 
-// hit answers from what was found.
+// hit answers with the stored response that was found.
 func (p *Policy) hit(
 	x *exchange.Exchange, w *part, a *asked, d *rules.Decision, c *rules.Circumstances,
 ) exchange.PolicyVerdict {
@@ -41,7 +41,7 @@ func (p *Policy) hit(
 	return p.serve(x, w, &a.Request, e, &report, c.Now)
 }
 
-// serve answers with a stored response, which the answer holds from now on.
+// serve answers with a stored response. The answer takes over the caller's reference.
 func (p *Policy) serve(
 	x *exchange.Exchange, w *part, r *rules.Request, e *store.Entry, report *rules.Report, now rules.Instant,
 ) exchange.PolicyVerdict {
@@ -53,8 +53,8 @@ func (p *Policy) serve(
 	return exchange.Answered
 }
 
-// fill makes the head of an answer that is a stored response, or one that is being stored, with a
-// body of length bytes.
+// fill makes the head of an answer from a response that is stored or being stored, with a body of
+// length bytes.
 func (p *Policy) fill(
 	x *exchange.Exchange, w *part, e *store.Entry, reply *rules.Reply, length int64, report *rules.Report,
 	now rules.Instant,
@@ -85,7 +85,7 @@ func (p *Policy) fill(
 
 func isContentRange(f *head.Field) bool { return head.EqualFold(f.Name, contentRangeName) }
 
-// addStatus says in the response what the cache did (RFC 9211).
+// addStatus adds Cache-Status (RFC 9211) to the response.
 func (p *Policy) addStatus(x *exchange.Exchange, report *rules.Report) {
 	if p.o.Name == "" {
 		return
@@ -94,16 +94,16 @@ func (p *Policy) addStatus(x *exchange.Exchange, report *rules.Report) {
 	x.Response.Fields.Add(cacheStatusName, rules.AppendStatus(text, p.o.Name, report))
 }
 
-// maxStatus is more than what Cache-Status has behind the name.
+// maxStatus is more bytes than Cache-Status has after the name.
 const maxStatus = 128
 
-// hit is the body of an answer from a stored response: a source, used again.
+// hit is the Source of an answer from a stored response. It is reused.
 type hit struct {
 	part    *part
 	entry   *store.Entry
 	at, end int64
 	slice   [1][]byte
-	next    *hit // of those that can be used again
+	next    *hit // in the free list
 }
 
 var _ exchange.StoredSource = (*hit)(nil)
@@ -118,8 +118,8 @@ func (w *part) newHit() *hit {
 	return h
 }
 
-// Next implements exchange.Source: the stored bytes themselves, a piece of the store's at a time, or a
-// copy where the pieces are small.
+// Next implements exchange.Source: it returns the stored bytes themselves, one piece at a time, or
+// a copy if the pieces are small.
 func (h *hit) Next(most int) ([]byte, error) {
 	if h.at >= h.end {
 		return nil, io.EOF
@@ -135,7 +135,7 @@ func (h *hit) Next(most int) ([]byte, error) {
 	return data, nil
 }
 
-// NextParts implements exchange.StoredSource, for bodies that are too long to be copied together.
+// NextParts implements exchange.StoredSource, for bodies of at least joinBytes.
 func (h *hit) NextParts(parts [][]byte, most int) [][]byte {
 	if h.end-h.at < joinBytes {
 		return parts
@@ -146,12 +146,13 @@ func (h *hit) NextParts(parts [][]byte, most int) [][]byte {
 // Took implements exchange.StoredSource.
 func (h *hit) Took(n int64) { h.at += n }
 
-// joinBytes is how much of a body is copied to be given at once. The store cuts a body of 1 KB into
-// blocks of 1,024 and 256 bytes, with its key and fields in front; each piece that is given alone is a
-// call of the kernel's, of 5 µs and more, and a copy of 16 KB takes one.
+// joinBytes is up to how many bytes of a body are copied together to return them at once. The store
+// splits a body of 1 KB, with its key and fields before it, into blocks of 1,024 and 256 bytes.
+// Each piece returned separately takes a system call of 5 µs or more, while a copy of 16 KB takes 1
+// µs.
 const joinBytes = 16 << 10
 
-// join gives the body from at to to, of which first is the beginning, in the loop's memory.
+// join returns the body from at to to, which begins with first, in the loop's memory.
 func (h *hit) join(first []byte, to int64) []byte {
 	w := h.part
 	w.joined = append(slices.Grow(w.joined[:0], joinBytes), first...)

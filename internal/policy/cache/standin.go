@@ -6,12 +6,13 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-// Standing in is degraded service: what is stored is given because the live answer cannot be had. The
-// exchange's class must allow it (Options.Barred), and what is stale must be allowed by the rules
-// besides: stale-if-error, stale-while-revalidate, or the pressure under which a request was shed. What
-// is served while nothing fails is plain caching, for all classes.
+// Standing in is degraded service: a stored response is sent because the live answer is not
+// available. The exchange's class must allow it (Options.Barred), and for a stale response the
+// rules must allow it as well: stale-if-error, stale-while-revalidate, or the pressure under which
+// a request was shed. A stored response that is served while nothing fails is ordinary caching, for
+// all classes.
 
-// stepOf is the step of the ladder that an entry is at a time.
+// stepOf is the step of the ladder that an entry counts as at a time.
 func stepOf(e *store.Entry, mono int64) exchange.Step {
 	if e.Soft() || e.Meta.TTL(mono) <= 0 {
 		return exchange.StepStale
@@ -19,13 +20,13 @@ func stepOf(e *store.Entry, mono int64) exchange.Step {
 	return exchange.StepCache
 }
 
-// mayStand says whether the exchange's class allows the step that the entry is now; not for nil.
+// mayStand reports whether the exchange's class allows the entry's step now; false for a nil entry.
 func (p *Policy) mayStand(x *exchange.Exchange, e *store.Entry) bool {
 	return e != nil && p.o.Barred.Allows(stepOf(e, x.Now()), x.Class)
 }
 
-// StandIn implements exchange.StandIn. It begins no fetch: the request is refused because there is
-// too much already, or because what it would fetch fails.
+// StandIn implements exchange.StandIn. It begins no fetch: the request was refused because of
+// overload, or because the fetch would fail.
 func (p *Policy) StandIn(x *exchange.Exchange) bool {
 	var a asked
 	a.Read(x.Request)

@@ -11,31 +11,32 @@ import (
 )
 
 // waiter is a request that waits for a fetch, and then the source of its answer. It is in
-// Exchange.Source from the begin of the wait, so that it is closed when the client goes. A waiter is
-// never used again: a wake may come late.
+// Exchange.Source from the beginning of the wait, so that it is closed when the client goes. A
+// waiter is never reused, because a wake may come late.
 type waiter struct {
 	p       *Policy
 	part    *part
 	reader  store.Reader
 	hold    exchange.Hold
 	waker   exchange.Waker
-	reading atomic.Bool // the head is there, and the body is read
+	reading atomic.Bool // the head has arrived, and the body is being read
 	closed  bool
 
 	since int64        // when the wait began
-	why   rules.Reason // why nothing stored answered
-	mine  *fetch       // the fetch that this request began; nil where another did
+	why   rules.Reason // why the request was not answered from the cache
+	mine  *fetch       // the fetch that this request began; nil if another did
 	again int
 
-	stale      *store.Entry // what is stored already, held; nil for nothing
-	ifError    bool         // the request and its class may have it when the fetch fails, whyever
-	skip, left int64        // of the body; left is -1 for all there is
+	stale      *store.Entry // the stored response, held; nil for none
+	ifError    bool         // the request may get stale if the fetch fails, for whatever reason
+	skip, left int64        // bytes of the body to skip and to send; left is -1 for all
 	slice      [1][]byte
 	gave       int                                             // bytes of the piece that Next gave last
 	resume     func(*exchange.Exchange) exchange.PolicyVerdict // goOn
 }
 
-// await begins a fetch, or finds the one there is, and holds the request until its head has come.
+// await begins a fetch, or joins the existing one, and holds the request until its head has
+// arrived.
 func (p *Policy) await(
 	x *exchange.Exchange, part *part, a *asked, d *rules.Decision, again int,
 ) exchange.PolicyVerdict {
@@ -47,7 +48,7 @@ func (p *Policy) await(
 			fill.Fail(0)
 		}
 		a.release()
-		if again > 0 && !filler { // it was over just then
+		if again > 0 && !filler { // the fetch has ended at this moment
 			return p.look(x, part, again-1)
 		}
 		return p.pass(x, part, d.Why)
@@ -77,7 +78,7 @@ func (p *Policy) await(
 	return w.goOn(x)
 }
 
-// Wake implements store.Waker. Any goroutine.
+// Wake implements store.Waker. Any goroutine may call it.
 func (w *waiter) Wake() {
 	if w.reading.Load() {
 		w.waker.Wake()
@@ -86,10 +87,10 @@ func (w *waiter) Wake() {
 	w.hold.Resume(w.resume)
 }
 
-// goOn looks at what has come of the fetch.
+// goOn acts on the result of the fetch.
 func (w *waiter) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
 	if w.closed {
-		return exchange.Continue // it waits no longer
+		return exchange.Continue // it no longer waits
 	}
 	if w.mine != nil && w.mine.lone != nil {
 		return w.alone(x)
@@ -114,16 +115,16 @@ func (w *waiter) goOn(x *exchange.Exchange) exchange.PolicyVerdict {
 	return w.serve(x, &a.Request, e)
 }
 
-// answers says whether an entry whose head was there before the request, while its body still
-// comes, may answer it like one that is stored.
+// answers reports whether an entry whose head had arrived before the request, but whose body is
+// still arriving, may answer the request like a stored one.
 func (w *waiter) answers(x *exchange.Exchange, r *rules.Request, e *store.Entry) bool {
 	c := rules.Circumstances{Now: w.part.instant(x), Purged: e.Soft()}
 	d := w.p.o.Rules.Decide(r, &e.Meta, e.Block(), &c)
 	return d.Action == rules.Serve || d.Action == rules.ServeAndRefresh
 }
 
-// fits says whether the entry is the one that the request asks for: it may have turned out that the
-// answers vary, or vary no longer.
+// fits reports whether the entry is the one for this request: the answers may have turned out to
+// vary, or to vary no longer.
 func (w *waiter) fits(x *exchange.Exchange, e *store.Entry) bool {
 	var a asked
 	w.p.find(x, w.part, &a, (*store.Store).Peek)
@@ -131,7 +132,7 @@ func (w *waiter) fits(x *exchange.Exchange, e *store.Entry) bool {
 	return bytes.Equal(e.Key(), a.key) || bytes.Equal(e.Key(), w.part.key)
 }
 
-// serve answers with what the fetch brings.
+// serve answers with the response of the fetch.
 func (w *waiter) serve(x *exchange.Exchange, r *rules.Request, e *store.Entry) exchange.PolicyVerdict {
 	p, now := w.p, w.part.instant(x)
 	length := w.reader.Length()
@@ -163,7 +164,7 @@ func (w *waiter) serve(x *exchange.Exchange, r *rules.Request, e *store.Entry) e
 	return exchange.Answered
 }
 
-// alone answers with a response that is for this request alone.
+// alone answers with a response that is only for this request.
 func (w *waiter) alone(x *exchange.Exchange) exchange.PolicyVerdict {
 	l := w.mine.lone
 	w.part.count(&w.part.missed[w.why])
@@ -175,7 +176,7 @@ func (w *waiter) alone(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Answered
 }
 
-// leave lets the request go on its own.
+// leave lets the request go to the upstream on its own.
 func (w *waiter) leave(x *exchange.Exchange, note uint32) exchange.PolicyVerdict {
 	x.CloseSource()
 	verdict := w.p.pass(x, w.part, w.why)
@@ -183,7 +184,7 @@ func (w *waiter) leave(x *exchange.Exchange, note uint32) exchange.PolicyVerdict
 	return verdict
 }
 
-// lookAgain looks the request up again, which has waited for something else as it turned out.
+// lookAgain looks up the request again, which turned out to have waited for something else.
 func (w *waiter) lookAgain(x *exchange.Exchange) exchange.PolicyVerdict {
 	if w.again == 0 {
 		return w.leave(x, noteWaited)
@@ -192,8 +193,8 @@ func (w *waiter) lookAgain(x *exchange.Exchange) exchange.PolicyVerdict {
 	return w.p.look(x, w.part, w.again-1)
 }
 
-// late is called when the request has waited for long enough: it gets what is stale, where it may, or
-// goes on its own.
+// late is called when the request has waited for its maximum time: it gets a stale response, if it
+// may, or goes on its own.
 func (w *waiter) late(x *exchange.Exchange) exchange.PolicyVerdict {
 	w.part.count(&w.part.late)
 	if w.stale != nil && w.ifError && w.p.mayStand(x, w.stale) {
@@ -202,8 +203,8 @@ func (w *waiter) late(x *exchange.Exchange) exchange.PolicyVerdict {
 	return w.leave(x, noteWaited)
 }
 
-// failed answers when the fetch has failed: with what is stale, or else as that failed. Were all who
-// wait to go on their own, a service in trouble would get as many requests at once.
+// failed answers when the fetch has failed: with a stale response, or else with that failure. If
+// all waiting requests went on their own, a failing service would get all of them at once.
 func (w *waiter) failed(x *exchange.Exchange, why failure) exchange.PolicyVerdict {
 	protects := why.reason.Fault() == exchange.ProtectionFault
 	if w.stale == nil && w.p.o.Memory.Tier() != nil {
@@ -227,7 +228,7 @@ func (w *waiter) failed(x *exchange.Exchange, why failure) exchange.PolicyVerdic
 	return verdict
 }
 
-// findStale takes what the second tier has brought meanwhile, which was stale.
+// findStale takes the stale response that the second tier has provided meanwhile.
 func (w *waiter) findStale(x *exchange.Exchange) {
 	var a asked
 	a.Read(x.Request)
@@ -239,7 +240,7 @@ func (w *waiter) findStale(x *exchange.Exchange) {
 	w.stale, w.ifError = a.found, d.StaleIfError && w.p.mayStand(x, a.found)
 }
 
-// spares says whether what is stale may be served to spare the service.
+// spares reports whether the stale response may be served to relieve the service.
 func (w *waiter) spares(x *exchange.Exchange) bool {
 	var r rules.Request
 	r.Read(x.Request)
@@ -248,7 +249,7 @@ func (w *waiter) spares(x *exchange.Exchange) bool {
 	return d.Action == rules.Serve
 }
 
-// serveStale answers with what is stale.
+// serveStale answers with the stale response.
 func (w *waiter) serveStale(x *exchange.Exchange, why rules.Reason) exchange.PolicyVerdict {
 	var r rules.Request
 	r.Read(x.Request)
@@ -318,6 +319,6 @@ func (w *waiter) Close() {
 	w.reader.Close()
 	w.dropStale()
 	if w.mine != nil && w.mine.lone != nil {
-		w.mine.lone.Close() // which nobody has come for
+		w.mine.lone.Close() // which has not been used
 	}
 }

@@ -19,18 +19,19 @@ const (
 // codingNames are the names that fields use (RFC 8878, RFC 7932, RFC 1952).
 var codingNames = [codings]string{"zstd", "br", "gzip"}
 
-// unsaid is the weight of what a client does not name.
+// unsaid is the weight of a coding that the client does not name.
 const unsaid = -1
 
-// weights are what a client says of codings, in thousandths.
+// weights are the weights that a client gives to codings, in thousandths.
 type weights struct {
 	coding             [codings]int
 	identity, anything int // "identity" and "*"
 }
 
-// choose is the coding that the client prefers, of those in order; of several it likes alike, the
-// first. False: no coding, because it asks for none, or prefers the content as it is. A client that
-// refuses even that gets it all the same: an error would help it less.
+// choose returns the coding in order that the client prefers; of several that it prefers equally,
+// the first. It returns false for no coding, if the client accepts none or prefers the plain
+// content. A client that refuses even the plain content gets it nevertheless, because an error
+// would help it less.
 func choose(request *head.List, order []coding) (best coding, ok bool) {
 	if !request.Has(head.AcceptEncoding) {
 		return 0, false
@@ -60,8 +61,8 @@ func choose(request *head.List, order []coding) (best coding, ok bool) {
 	return best, ok
 }
 
-// read takes in one Accept-Encoding field. A member that is malformed says nothing; of one that is
-// there twice the lower weight counts: who refuses it once means it.
+// read reads one Accept-Encoding field. It ignores malformed members. If a coding occurs twice, the
+// lower weight counts, because a refusal must be obeyed.
 func (w *weights) read(value []byte) {
 	for len(value) > 0 {
 		var member []byte
@@ -77,7 +78,7 @@ func (w *weights) read(value []byte) {
 	}
 }
 
-// place is where the weight of a name goes, or nil.
+// place is where the weight of a name is stored; nil for an unknown name.
 func (w *weights) place(name []byte) *int {
 	switch {
 	case len(name) == 1 && name[0] == '*':

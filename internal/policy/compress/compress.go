@@ -24,16 +24,17 @@ import (
 
 // Options of the policy.
 type Options struct {
-	// "zstd", "br" and "gzip": the first wins where a client likes several alike; none for all three
+	// "zstd", "br" and "gzip". If a client prefers several equally, the first is used. Empty means
+	// all three.
 	Encodings []string
-	MinSize   int64    // bytes; shorter content is passed on as it is, where its length is known
-	Types     []string // media types, "text/*" or "+json" for many; none for DefaultTypes
+	MinSize   int64    // bytes; content known to be shorter is not compressed
+	Types     []string // media types, "text/*" or "+json" for many; empty for DefaultTypes
 	Level     Level
 	Fixed     bool // the level stays the same when the loop is busy
 	Encoders  *Encoders
 }
 
-// Policy encodes responses of a route.
+// Policy encodes the responses of a route.
 type Policy struct {
 	order    []coding
 	minSize  int64
@@ -80,7 +81,7 @@ func New(o Options) (*Policy, error) {
 	return p, err
 }
 
-// OnResponse has the content encoded where it gains and the client takes it.
+// OnResponse sets an encoder if compression helps and the client accepts it.
 func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	counts := &p.counts[x.Loop()]
 	if x.Response.Status == http.StatusNotModified {
@@ -126,7 +127,7 @@ func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// unfit says why a response is not to be encoded, no matter who asks for it; fit where it may be.
+// unfit returns why a response must not be encoded for any client; fit if it may be.
 func (p *Policy) unfit(x *exchange.Exchange) reason {
 	status := x.Response.Status
 	switch {
@@ -136,7 +137,7 @@ func (p *Policy) unfit(x *exchange.Exchange) reason {
 		status == http.StatusPartialContent || status == http.StatusNotModified:
 		return hasNone
 	case isCall(&x.Request.Fields) || isCall(&x.Response.Fields):
-		return wrongType // gRPC has a compression of its own, by message
+		return wrongType // gRPC has its own compression, per message
 	}
 	switch saw := lookAt(&x.Response.Fields); {
 	case saw&sawEncoding != 0:
@@ -156,8 +157,8 @@ func (p *Policy) unfit(x *exchange.Exchange) reason {
 	return fit
 }
 
-// contentLength is the length of the content, as far as the head says. That of a response to HEAD
-// stands in its field alone.
+// contentLength is the length of the content according to the head. For a response to HEAD, only
+// the Content-Length field has it.
 func contentLength(x *exchange.Exchange) int64 {
 	if string(x.Request.Method) != http.MethodHead || x.Response.Length > 0 {
 		return x.Response.Length

@@ -2,7 +2,7 @@ package compress
 
 import "time"
 
-// Level is how much work goes into making content small.
+// Level is how much work compression may take.
 type Level uint8
 
 // The levels.
@@ -13,35 +13,36 @@ const (
 	levels
 )
 
-// stepsToNothing is the step on which nothing is encoded.
+// stepsToNothing is the step at which nothing is encoded.
 const stepsToNothing = 3
 
-// The law, as figures of a loop's backlog in nanoseconds (reactor.Loop.Backlog, smoothed).
+// The control law, which depends on a loop's smoothed backlog in nanoseconds
+// (reactor.Loop.Backlog).
 var (
-	// stepAt is the backlog from which a loop is on a step at least. Admission, where it is on, begins
-	// to refuse requests at a quarter of its delay, which is 2.5 ms: the first step is before that,
-	// and nothing is encoded any more when it refuses all classes but the highest.
+	// stepAt is the backlog from which a loop is at least at each step. Admission, if enabled,
+	// begins to refuse requests at a quarter of its delay, which is 2.5 ms. The first step comes
+	// before that, and once admission refuses all classes but the highest, nothing is encoded.
 	stepAt = [stepsToNothing + 1]int64{0, 2e6, 4e6, 8e6}
 )
 
 const (
-	// easeAt is the share of stepAt below which a loop leaves a step: encoding is most of the work that
-	// it stops doing, so what it sees afterwards is a backlog several times smaller.
+	// easeAt is the divisor of stepAt below which a loop leaves a step. Encoding is a large part of
+	// the loop's work, so without it the backlog is several times smaller.
 	easeAt = 4
-	// climb is how long a loop stays on a step at least before the next: one long turn, of a garbage
-	// collection say, is not an overload.
+	// climb is the least time that a loop stays at a step before it goes to the next: one long
+	// turn, say during a garbage collection, is not an overload.
 	climb = int64(50 * time.Millisecond)
-	// ease is likewise how long it stays before it goes back.
+	// ease is the least time that a loop stays at a step before it goes back.
 	ease = int64(time.Second)
 )
 
-// load is how busy a loop is, in steps: on each, content is encoded a level lower.
+// load is how busy a loop is, in steps. At each step, content is encoded one level lower.
 type load struct {
 	step  uint8
-	since int64 // when it came to that step
+	since int64 // when the loop reached that step
 }
 
-// next is the load after a look at the backlog.
+// next returns the load after an observation of the backlog.
 func (l load) next(now, backlog int64) load {
 	switch stayed := now - l.since; {
 	case l.step < stepsToNothing && backlog >= stepAt[l.step+1] && (stayed >= climb || l.since == 0):
@@ -52,7 +53,7 @@ func (l load) next(now, backlog int64) load {
 	return l
 }
 
-// lower is the level that remains of one; false for nothing.
+// lower returns the level reduced by the loop's step; false if nothing is to be encoded.
 func (l load) lower(from Level) (Level, bool) {
 	if l.step >= stepsToNothing {
 		return 0, false

@@ -10,7 +10,7 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-// writer is what the libraries have in common.
+// writer is the common interface of the libraries.
 type writer interface {
 	io.WriteCloser
 	Flush() error
@@ -66,9 +66,9 @@ func gzipRung(level int, memory int64) rung {
 // encoder encodes the content of one response, then of another. It belongs to its loop.
 type encoder struct {
 	w      writer
-	out    []byte // what it has written, while Encode runs
+	out    []byte // what the library has written, while Encode runs
 	home   *loopEncoders
-	counts *counts // of the policy that it works for
+	counts *counts // of the policy that uses it
 	coding coding
 	level  Level
 	events bool // it encodes a stream of events
@@ -76,7 +76,7 @@ type encoder struct {
 
 var _ exchange.Encoder = (*encoder)(nil)
 
-// Write takes what the library has encoded.
+// Write takes the library's output.
 func (e *encoder) Write(p []byte) (int, error) {
 	e.out = append(e.out, p...)
 	return len(p), nil

@@ -7,7 +7,7 @@ import (
 	"plimsoll/internal/head"
 )
 
-// The fields that the head package does not know.
+// Fields without an ID in package head.
 var (
 	contentEncodingName = []byte("Content-Encoding")
 	contentRangeName    = []byte("Content-Range")
@@ -15,8 +15,8 @@ var (
 	ifNoneMatchName     = []byte("If-None-Match")
 	noTransformName     = []byte("no-transform")
 
-	// staleNames say something of the content as it was. Digests are of the encoded content (RFC 9530,
-	// sections 2 and 3), and ranges would be too, which nobody here can serve.
+	// staleNames are fields that describe the original content. Digests refer to the encoded
+	// content (RFC 9530, sections 2 and 3), and so would ranges, which cannot be served here.
 	staleNames = exchange.Names{[]byte("Accept-Ranges"), []byte("Content-MD5"), []byte("Digest"),
 		[]byte("Content-Digest"),
 		[]byte("Repr-Digest")}
@@ -32,10 +32,10 @@ var (
 	}()
 )
 
-// What lookAt may see.
+// Results of lookAt.
 const (
 	sawEncoding = 1 << iota // the content is encoded already
-	sawRange                // it is a part
+	sawRange                // the content is a part
 )
 
 // lookAt looks for fields without a known ID.
@@ -55,7 +55,7 @@ func lookAt(l *head.List) (saw int) {
 	return saw
 }
 
-// encodeHead makes the head that of the encoded content, whose length nobody knows yet.
+// encodeHead changes the head to that of the encoded content, whose length is not known yet.
 func encodeHead(x *exchange.Exchange, c coding) {
 	l := &x.Response.Fields
 	weakenTags(x)
@@ -67,9 +67,9 @@ func encodeHead(x *exchange.Exchange, c coding) {
 }
 
 // weakenTags makes a strong ETag weak: the encoded content is not the same byte for byte (RFC 9110,
-// section 8.8.3.3). The service finds the tag equal all the same when a client asks whether its copy
-// is the current one: If-None-Match compares weakly. What is not a tag must not pass for a strong one,
-// and goes.
+// section 8.8.3.3). The service still finds the tag equal when a client revalidates its copy,
+// because If-None-Match compares weakly. An invalid tag must not pass for a strong one, so it is
+// removed.
 func weakenTags(x *exchange.Exchange) {
 	l := &x.Response.Fields
 	bad := false
@@ -92,10 +92,10 @@ func weakenTags(x *exchange.Exchange) {
 
 func isWeak(tag []byte) bool { return len(tag) >= 4 && tag[0] == 'W' && tag[1] == '/' && tag[2] == '"' }
 
-// matchNotModified makes a 304 speak of what the client has (RFC 9110, section 15.4.5): where the
-// client asked with a weak tag, a strong one of the service's is the tag from before the encoding, and
-// a cache would look for a stored response that has it and find none. Its type is not known, so it always
-// says that what is asked for depends on Accept-Encoding.
+// matchNotModified makes a 304 refer to the client's copy (RFC 9110, section 15.4.5). If the client
+// sent a weak tag, a strong tag from the service is the one before encoding, and a cache would find
+// no stored response with it. The type of the content is not known, so a 304 always says that the
+// resource varies by Accept-Encoding.
 func matchNotModified(x *exchange.Exchange) {
 	if f := x.Request.Fields.Find(ifNoneMatchName); f != nil && bytes.Contains(f.Value, []byte(`W/"`)) {
 		weakenTags(x)
@@ -103,7 +103,7 @@ func matchNotModified(x *exchange.Exchange) {
 	addVary(&x.Response.Fields)
 }
 
-// addVary says that the response depends on Accept-Encoding, where it does not say so yet.
+// addVary adds that the response varies by Accept-Encoding, unless it already says so.
 func addVary(l *head.List) {
 	if l.Has(head.Vary) {
 		for i := range l.Len() {
@@ -118,7 +118,7 @@ func addVary(l *head.List) {
 
 var star = []byte("*")
 
-// forbidsTransform says whether Cache-Control has no-transform (RFC 9111, sections 5.2.1.6 and
+// forbidsTransform reports whether Cache-Control has no-transform (RFC 9111, sections 5.2.1.6 and
 // 5.2.2.6).
 func forbidsTransform(l *head.List) bool {
 	if !l.Has(head.CacheControl) {
@@ -132,8 +132,8 @@ func forbidsTransform(l *head.List) bool {
 	return false
 }
 
-// hasMember says whether a list has a member, in any case. One inside a quoted string counts too: it
-// costs an encoding at the most.
+// hasMember reports whether a list has a member, ignoring case. A match inside a quoted string
+// counts too; at worst, a response is then not encoded.
 func hasMember(list, member []byte) bool {
 	for len(list) > 0 {
 		var one []byte

@@ -6,32 +6,33 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// Encoders are those of a process, a part for each loop. All policies of all configurations share
-// them: what they take is bounded together.
+// Encoders are the encoders of a process, divided by loop. All policies of all configurations share
+// them, and they have a common memory limit.
 type Encoders struct {
 	loops []loopEncoders
 	bound atomic.Int64 // bytes of one loop
 }
 
-// loopEncoders are the encoders of one loop, and only that loop touches them; the sums anybody reads.
+// loopEncoders are the encoders of one loop. Only that loop accesses them; any goroutine may read
+// the sums.
 type loopEncoders struct {
 	of     *Encoders
-	free   [codings][levels][]*encoder // the last used is used first: its memory is in the CPU's cache
+	free   [codings][levels][]*encoder // used last, taken first: its memory is in the CPU's cache
 	load   load
-	events int64        // bytes of encoders of streams of events
+	events int64        // bytes of encoders of event streams
 	used   atomic.Int64 // bytes of encoders at work
 	kept   atomic.Int64 // bytes of the free ones
 	_      [64]byte
 }
 
-// keptMost is how much memory a loop keeps in free encoders; what a rush leaves beyond goes to the
-// garbage collector.
+// keptMost is how many bytes of free encoders a loop keeps. Encoders that a burst leaves beyond
+// that go to the garbage collector.
 const keptMost = 8 << 20
 
-// DefaultMemory is what encoders of the process may take together, in bytes.
+// DefaultMemory is how many bytes all encoders of the process may take together.
 const DefaultMemory = 256 << 20
 
-// NewEncoders makes the encoders of so many loops.
+// NewEncoders makes the encoders of the given number of loops.
 func NewEncoders(loops int) *Encoders {
 	all := &Encoders{loops: make([]loopEncoders, loops)}
 	for i := range all.loops {
@@ -41,10 +42,12 @@ func NewEncoders(loops int) *Encoders {
 	return all
 }
 
-// SetMemory bounds in bytes what all encoders take, free ones too. Those at work stay. Any goroutine.
+// SetMemory sets the limit in bytes for all encoders, including free ones. Encoders at work are not
+// affected. Any goroutine may call it.
 func (all *Encoders) SetMemory(bytes int64) { all.bound.Store(bytes / int64(len(all.loops))) }
 
-// Memory is what encoders take, in bytes: those at work, and the free ones. Any goroutine.
+// Memory is how many bytes encoders take: those at work, and the free ones. Any goroutine may call
+// it.
 func (all *Encoders) Memory() (used, kept int64) {
 	for i := range all.loops {
 		used += all.loops[i].used.Load()
@@ -53,17 +56,17 @@ func (all *Encoders) Memory() (used, kept int64) {
 	return used, kept
 }
 
-// effort is the level that a loop has time for, and whether it has time at all. backlog is the loop's,
-// in nanoseconds.
+// effort returns the level for which a loop has time, and whether it has any time. backlog is the
+// loop's, in nanoseconds.
 func (all *Encoders) effort(loop int, level Level, now, backlog int64) (Level, bool) {
 	l := &all.loops[loop]
 	l.load = l.load.next(now, backlog)
 	return l.load.lower(level)
 }
 
-// take is an encoder, or nil where the bound is reached. Streams of events get half of the memory at
-// the most: they keep theirs for as long as somebody listens, and would leave nothing for the others.
-// Loop only.
+// take returns an encoder, or nil if the memory limit is reached. Event streams get at most half of
+// the memory: they keep their encoders as long as their clients listen, and would leave nothing for
+// other responses. Loop only.
 func (all *Encoders) take(loop int, c coding, level Level, events bool) *encoder {
 	l, memory, bound := &all.loops[loop], rungs[c][level].memory, all.bound.Load()
 	if l.used.Load()+memory > bound || events && l.events+memory > bound/2 {
@@ -92,7 +95,7 @@ func (all *Encoders) take(loop int, c coding, level Level, events bool) *encoder
 	return e
 }
 
-// makeRoom drops free encoders until no more bytes are taken than most.
+// makeRoom drops free encoders until all take at most most bytes.
 func (l *loopEncoders) makeRoom(most int64) {
 	for c := range l.free {
 		for level := range l.free[c] {
@@ -106,7 +109,7 @@ func (l *loopEncoders) makeRoom(most int64) {
 	}
 }
 
-// give takes an encoder back.
+// give returns an encoder to the pool.
 func (l *loopEncoders) give(e *encoder) {
 	if invariant.On && e.counts == nil {
 		panic("compress: an encoder was given back twice")

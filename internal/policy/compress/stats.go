@@ -6,19 +6,19 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-// reason is why a response was passed on as it was.
+// reason is why a response was passed on unchanged.
 type reason uint8
 
 const (
 	fit         reason = iota // it may be encoded
 	hasNone                   // it has no content, or a part of one, or is a tunnel
 	encoded                   // the service has encoded it
-	wrongType                 // its type does not gain
+	wrongType                 // its type does not compress well
 	small                     // it is shorter than min_size
-	noTransform               // its service, or its client, forbids it
-	notAccepted               // the client takes none of the encodings, or prefers none
+	noTransform               // the service or the client forbids it
+	notAccepted               // the client accepts none of the encodings, or prefers none
 	busy                      // the loop had too much to do
-	noEncoder                 // as many encoders as there may be are at work
+	noEncoder                 // no encoder is free within the memory limit
 	reasonsCount
 )
 
@@ -28,7 +28,7 @@ var reasonNames = [reasonsCount]string{
 	notAccepted: "not_accepted", busy: "busy", noEncoder: "no_encoder",
 }
 
-// counts are one loop's. Only their loop adds.
+// counts are the counters of one loop. Only that loop adds to them.
 type counts struct {
 	encoded [codings]atomic.Uint64
 	passed  [reasonsCount]atomic.Uint64
@@ -37,7 +37,7 @@ type counts struct {
 	_       [64]byte
 }
 
-// Inherit goes on counting where the policy before it does.
+// Inherit continues the previous policy's counts.
 func (p *Policy) Inherit(old any) {
 	if o := old.(*Policy); len(o.counts) == len(p.counts) {
 		p.counts = o.counts
@@ -70,7 +70,7 @@ var Series = []exchange.Series{
 // Status is what the admin API shows of the policy.
 type Status struct {
 	Responses map[string]uint64 `json:"responses"` // compressed, by encoding
-	Passed    map[string]uint64 `json:"passed"`    // as they were, by reason; those that occurred
+	Passed    map[string]uint64 `json:"passed"`    // unchanged, by reason, if any
 	Lowered   uint64            `json:"lowered"`
 	BytesIn   uint64            `json:"bytes_in"`
 	BytesOut  uint64            `json:"bytes_out"`

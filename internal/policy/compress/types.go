@@ -9,8 +9,8 @@ import (
 	"plimsoll/internal/head"
 )
 
-// DefaultTypes are the media types that gain. Images, sounds, films, archives, PDF and WOFF are
-// compressed already.
+// DefaultTypes are the media types that compress well. Images, audio, video, archives, PDF and WOFF
+// are already compressed.
 var DefaultTypes = []string{
 	"text/*", "+json", "+xml", "+yaml", "application/json", "application/xml", "application/javascript",
 	"application/x-javascript", "application/ecmascript", "application/ndjson", "application/x-ndjson",
@@ -48,7 +48,7 @@ func newTypes(all []string) (t types, err error) {
 	return t, nil
 }
 
-// CheckType says why a text cannot be one of Options.Types, or nil.
+// CheckType returns an error if a text cannot be one of Options.Types.
 func CheckType(text string) error {
 	wrong := fmt.Errorf("%q is not a media type; write one such as \"application/json\", "+
 		"\"text/*\" or \"+json\"", text)
@@ -69,7 +69,7 @@ func isToken(text string) bool {
 	})
 }
 
-// gain says whether content of this Content-Type is to be encoded.
+// gain reports whether content of this Content-Type should be encoded.
 func (t *types) gain(value []byte) bool {
 	var memory [maxType]byte
 	name := mediaType(value, &memory)
@@ -84,7 +84,7 @@ func (t *types) gain(value []byte) bool {
 	return plus > slash && t.suffixes[string(name[plus+1:])]
 }
 
-// mediaType is a Content-Type without its parameters, in lower case; empty where it is too long.
+// mediaType is a Content-Type without its parameters, in lower case; empty if it is too long.
 func mediaType(value []byte, memory *[maxType]byte) []byte {
 	value, _, _ = bytes.Cut(value, semicolon)
 	value = bytes.TrimSpace(value)
@@ -100,12 +100,12 @@ func mediaType(value []byte, memory *[maxType]byte) []byte {
 	return name
 }
 
-// isEvents says whether the response is a stream of events, which lasts for as long as somebody
+// isEvents reports whether the response is an event stream, which lasts as long as the client
 // listens.
 func isEvents(l *head.List) bool {
 	var memory [maxType]byte
 	return string(mediaType(l.Value(head.ContentType), &memory)) == "text/event-stream"
 }
 
-// isCall says whether a message is one of gRPC or gRPC-Web.
+// isCall reports whether a message is one of gRPC or gRPC-Web.
 func isCall(l *head.List) bool { return grpc.KindOf(l.Value(head.ContentType)) != grpc.None }

@@ -18,12 +18,12 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Policy answers preflights and marks responses. It holds every answer as fields made ready.
+// Policy answers preflights and marks responses. It holds the fields of all answers ready-made.
 type Policy struct {
 	origins     origins
 	credentials bool
-	preflight   []head.Field // what an allowed preflight is told beside its origin
-	expose      []head.Field // what other responses tell beside their origin
+	preflight   []head.Field // fields of an allowed preflight's answer, besides the origin
+	expose      []head.Field // fields of other responses, besides the origin
 }
 
 var (
@@ -43,8 +43,8 @@ var (
 	_ exchange.ResponsePolicy = (*Policy)(nil)
 )
 
-// OnRequest answers a preflight: OPTIONS with an Origin and a method asked about (Fetch standard,
-// section 4.8). From an origin that is not allowed it gets 204 too, and no permission.
+// OnRequest answers a preflight: OPTIONS with an Origin and a requested method (Fetch standard,
+// section 4.8). A preflight from an origin that is not allowed gets 204 too, but no permission.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	fields := &x.Request.Fields
 	if !fields.Has(head.Origin) || string(x.Request.Method) != http.MethodOptions ||
@@ -62,8 +62,8 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Answered
 }
 
-// OnResponse replaces what the service said about origins. Preflights that were answered here have
-// it all.
+// OnResponse replaces the service's fields about origins. The answers of OnRequest to preflights
+// are already complete.
 func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	if x.Reason == exchange.Preflight {
 		return exchange.Continue
@@ -86,7 +86,7 @@ func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// allow adds the fields that allow the request's origin, and says whether it is allowed.
+// allow adds the fields that allow the request's origin, and reports whether the origin is allowed.
 func (p *Policy) allow(x *exchange.Exchange, answer *head.List) bool {
 	origin := one(&x.Request.Fields)
 	switch {
@@ -103,7 +103,7 @@ func (p *Policy) allow(x *exchange.Exchange, answer *head.List) bool {
 	return true
 }
 
-// one is the request's one Origin; nil where there is none, or several, which no browser sends.
+// one is the request's only Origin; nil if there is none, or several, which no browser sends.
 func one(fields *head.List) []byte {
 	if !fields.Has(head.Origin) {
 		return nil
@@ -120,13 +120,13 @@ func one(fields *head.List) []byte {
 	return origin
 }
 
-// isOwn says whether a response's field is one that this policy alone decides.
+// isOwn reports whether only this policy sets the field of a response.
 func isOwn(f *head.Field) bool {
 	return f.ID == head.Other && len(f.Name) > len(ownPrefix) &&
 		head.EqualFold(f.Name[:len(ownPrefix)], ownPrefix)
 }
 
-// variesByOrigin says whether a Vary names Origin, or everything.
+// variesByOrigin reports whether a Vary field names Origin or "*".
 func variesByOrigin(fields *head.List) bool {
 	if !fields.Has(head.Vary) {
 		return false

@@ -17,17 +17,17 @@ type Options struct {
 	// Origins allowed, at least one: "https://a.example", "https://*.a.example" (one label in the
 	// star's place), or "*".
 	Origins []string
-	// Methods that preflights are told. Default: GET, HEAD, POST.
+	// Methods are the methods that answers to preflights allow. Default: GET, HEAD, POST.
 	Methods []string
-	// Headers that requests may carry beside the safelisted.
+	// Headers that requests may carry besides the safelisted ones.
 	Headers []string
-	// Expose lists response headers that scripts may read beside the safelisted.
+	// Expose lists response headers that scripts may read besides the safelisted ones.
 	Expose []string
 	// Credentials allows cookies and authorization. Not with the origin "*", nor with "*" in
 	// another list.
 	Credentials bool
 	// MaxAge is how long a browser may remember a preflight, in whole seconds; 0 or more. Browsers
-	// have bounds of their own.
+	// have their own limits.
 	MaxAge time.Duration
 }
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// origins are the allowed ones.
+// origins are the allowed origins.
 type origins struct {
 	any       bool
 	exact     map[string]struct{}
@@ -15,7 +15,7 @@ type origins struct {
 // wildcard is an origin with any one label between before and after: "https://" and ".a.example".
 type wildcard struct{ before, after string }
 
-// allow says whether an Origin's value is allowed. Browsers write origins in one form (RFC 6454,
+// allow reports whether an Origin's value is allowed. Browsers write origins in one form (RFC 6454,
 // section 6.2), lower-case and without default ports, so bytes are compared. It does not allocate.
 func (o *origins) allow(origin []byte) bool {
 	switch {

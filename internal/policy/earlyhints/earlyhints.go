@@ -10,13 +10,13 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Bounds of what one loop remembers for one route. A client that makes up paths can use all of it, and
-// nothing beyond: what was not asked for lately makes room.
+// Bounds of what one loop remembers for one route. A client that invents paths can fill it, but no
+// more: pages that have not been requested recently are dropped.
 const (
 	maxPages = 512
 	maxBytes = 256 << 10
 
-	// maxLinks and maxValue bound the links of one page. What goes beyond is left out: a browser
+	// maxLinks and maxValue bound the links of one page. Further links are left out: a browser
 	// fetches only some at a time, and the 103 should not delay the page.
 	maxLinks = 16
 	maxValue = 2 << 10
@@ -32,27 +32,27 @@ type Options struct {
 
 // Policy remembers links by host and path, in a part for each loop.
 //
-// Only links go into a 103 that may be known to everybody: those of a response that a shared cache
-// might store (RFC 9111, section 3), to a request without a query, which may say whose page it is. A
-// request with credentials counts only where the response is public and does not vary by them.
+// A 103 contains only links that all clients may see: those of a response that a shared cache might
+// store (RFC 9111, section 3) to a request without a query, because a query may identify a user.
+// The response to a request with credentials counts only if it is public and does not vary by them.
 type Policy struct {
-	shared rules.Options // by which a shared cache judges what may be stored, but for cookies
+	shared rules.Options // a shared cache's rules for what may be stored, except for cookies
 	parts  []part
 }
 
-// part is what one loop remembers: pages that were asked for lately are in young. When that has half
-// of what there may be, it becomes old, and what was in old is forgotten. So eviction costs nothing,
-// and no list has to be kept in order.
+// part is what one loop remembers. Recently requested pages are in young. When young has reached
+// half of the limit, it becomes old, and the previous old is dropped. So eviction costs nothing,
+// and no ordered list is needed.
 type part struct {
 	young, old map[string][]byte
-	bytes      int // of young, keys included
+	bytes      int // of young, including keys
 	key, value []byte
 	_          [64]byte // the next loop's part is on another cache line
 }
 
 // New makes the policy.
 func New(o Options) (*Policy, error) {
-	// Of a response to a request with a cookie isForAll asks more than a cache does.
+	// For a response to a request with a cookie, isForAll requires more than a cache does.
 	key, err := rules.NewKey(rules.KeyOptions{Fields: map[string]rules.Treatment{"cookie": rules.Plain}})
 	if err != nil {
 		return nil, err
@@ -67,7 +67,8 @@ func (p *Policy) Inherit(old any) {
 	}
 }
 
-// OnRequest implements exchange.RequestPolicy: it gives a navigation what is remembered of its page.
+// OnRequest implements exchange.RequestPolicy: it sets the hints for a navigation to a remembered
+// page.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	if isNavigation(x.Request) {
 		w := &p.parts[x.Loop()]
@@ -92,14 +93,14 @@ func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	case len(w.value) > 0 && p.isForAll(x):
 		w.put(bytes.Clone(w.value))
 	case known != nil:
-		// The page has others now. Whose they are does not matter for that.
+		// The page has changed. It does not matter for which client.
 		w.forget()
 	}
 	return exchange.Continue
 }
 
-// isNavigation says whether a browser asks for a page. Those that do not say so accept HTML by name
-// for pages alone.
+// isNavigation reports whether a browser requests a page. Browsers that do not say so explicitly
+// accept HTML by name only for pages.
 func isNavigation(r *head.Request) bool {
 	if string(r.Method) != "GET" {
 		return false
@@ -121,8 +122,8 @@ func isHTML(r *head.Response) bool {
 	return head.EqualFold(head.Trim(kind), textHTML)
 }
 
-// isForAll says whether what the response says may be told to others. That it is not fresh long
-// enough to be stored does not matter: NotFresh is the last thing that is looked at.
+// isForAll reports whether the response's links may be sent to other clients. It does not matter if
+// the response is not fresh long enough to be stored: NotFresh is the last reason that is checked.
 func (p *Policy) isForAll(x *exchange.Exchange) bool {
 	var r rules.Request
 	r.Read(x.Request)
@@ -130,7 +131,7 @@ func (p *Policy) isForAll(x *exchange.Exchange) bool {
 	if why != rules.MayStore && why != rules.NotFresh {
 		return false
 	}
-	known := x.TLS != nil && x.TLS.Subject != "" // by its certificate
+	known := x.TLS != nil && x.TLS.Subject != "" // the client is known by its certificate
 	if !known && !x.Request.Fields.HasAny(1<<head.Cookie|1<<head.Authorization) {
 		return true
 	}
@@ -138,7 +139,7 @@ func (p *Policy) isForAll(x *exchange.Exchange) bool {
 		!lists(x.Response, head.Vary, "authorization")
 }
 
-// lists says whether a field of the response that is a list has a member, which is in lower case.
+// lists reports whether a list field of the response has a member. member is in lower case.
 func lists(r *head.Response, id head.ID, member string) bool {
 	for i := range r.Fields.Len() {
 		f := r.Fields.At(i)
@@ -156,8 +157,8 @@ func lists(r *head.Response, id head.ID, member string) bool {
 	return false
 }
 
-// pageOf sets key to that of a request's page, and says whether it has one. The host is part of it: a
-// route may serve several.
+// pageOf sets key to the key of a request's page, and reports whether there is one. The host is
+// part of the key, because a route may serve several hosts.
 func (w *part) pageOf(r *head.Request) bool {
 	if len(r.Host)+len(r.Path) > maxKey {
 		return false
@@ -166,7 +167,7 @@ func (w *part) pageOf(r *head.Request) bool {
 	return true
 }
 
-// find is what is remembered of the page, or nil. It stays as it is for ever.
+// find returns what is remembered of the page, or nil. The bytes never change.
 func (w *part) find() []byte {
 	if value, ok := w.young[string(w.key)]; ok {
 		return value

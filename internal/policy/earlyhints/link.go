@@ -46,7 +46,7 @@ func nextLink(value []byte) (link, rest []byte) {
 	return head.Trim(value[:n]), value[min(n+1, len(value)):]
 }
 
-// until is where c stands first in b outside of a target and of quoted strings, or len(b).
+// until is the index of the first c in b outside of a target and of quoted strings, or len(b).
 func until(b []byte, c byte) int {
 	var closing byte
 	for i := 0; i < len(b); i++ {
@@ -68,8 +68,8 @@ func until(b []byte, c byte) int {
 	return len(b)
 }
 
-// isHint says whether a link tells a browser to fetch something, or to connect. Only the first rel
-// counts (RFC 8288, section 3.3).
+// isHint reports whether a link tells a browser to fetch something or to connect. Only the first
+// rel counts (RFC 8288, section 3.3).
 func isHint(link []byte) bool {
 	if len(link) == 0 || link[0] != '<' {
 		return false
@@ -91,7 +91,7 @@ func isHint(link []byte) bool {
 
 var equals = []byte("=")
 
-// namesHint says whether one of the relations in rel, apart by spaces, is a hint.
+// namesHint reports whether one of the relations in rel, separated by spaces, is a hint.
 func namesHint(rel []byte) bool {
 	for len(rel) > 0 {
 		var this []byte

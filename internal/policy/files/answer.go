@@ -15,7 +15,7 @@ var (
 	typeName     = []byte(head.Text[head.ContentType])
 )
 
-// answer answers with a file of an entry: whole, in part, or not at all where the client has it.
+// answer answers with a file of an entry: completely, in part, or with a 304 if the client has it.
 func (p *Policy) answer(x *exchange.Exchange, e *entry, f *file) exchange.PolicyVerdict {
 	if e.kind == isListing {
 		x.Answer(200, exchange.RouteAnswer, f.content)
@@ -48,7 +48,7 @@ func (p *Policy) answer(x *exchange.Exchange, e *entry, f *file) exchange.Policy
 	return exchange.Answered
 }
 
-// common adds the fields that a 304 has as well.
+// common adds the fields that a 304 has too.
 func (p *Policy) common(x *exchange.Exchange, e *entry) {
 	fields := &x.Response.Fields
 	if p.cacheControl.Name != nil {
@@ -62,7 +62,7 @@ func (p *Policy) common(x *exchange.Exchange, e *entry) {
 	}
 }
 
-// describe adds the fields of a response with content, but for its type.
+// describe adds the fields of a response with content, except its type.
 func (p *Policy) describe(x *exchange.Exchange, e *entry, f *file) {
 	p.common(x, e)
 	fields := &x.Response.Fields
@@ -90,7 +90,7 @@ func (p *Policy) answerRanges(x *exchange.Exchange, e *entry, f *file, spans []s
 	}
 	m := p.newMultipart(x, f, spans)
 	length := m.length()
-	if length > f.size { // what frames the parts would make more of it than the whole
+	if length > f.size { // with the framing of the parts it would be longer than the whole
 		p.send(x, 200, e, f, span{0, f.size})
 		p.describe(x, e, f)
 		x.Response.Fields.Append(f.contentType)
@@ -105,7 +105,7 @@ func (p *Policy) answerRanges(x *exchange.Exchange, e *entry, f *file, spans []s
 	return exchange.Answered
 }
 
-// send sets the answer's status and body: of memory, or of a source.
+// send sets the answer's status and its body, from memory or from a source.
 func (p *Policy) send(x *exchange.Exchange, status int, e *entry, f *file, part span) {
 	switch {
 	case f.fd < 0:
@@ -117,8 +117,7 @@ func (p *Policy) send(x *exchange.Exchange, status int, e *entry, f *file, part 
 	}
 }
 
-// addContentRange adds the field that says which part of how much is sent; none for a span that
-// begins before the file.
+// addContentRange adds Content-Range, with no range for a span that begins before the file.
 func addContentRange(x *exchange.Exchange, part span, size int64) {
 	b := append(x.Alloc(64)[:0], "bytes "...)
 	b = appendRange(b, part, size)

@@ -6,9 +6,9 @@ import (
 	"plimsoll/internal/head"
 )
 
-// weightOf is how much a client likes a coding, in thousandths; 0 for a client that does not take it
-// (RFC 9110, section 12.5.3). Without Accept-Encoding every coding would do; who does not say so may
-// not know any, so none is given.
+// weightOf is the weight that a client gives to a coding, in thousandths; 0 if it does not accept
+// the coding (RFC 9110, section 12.5.3). Without Accept-Encoding every coding would be allowed, but
+// such a client may not know any, so none is used.
 func weightOf(fields *head.List, coding string) int {
 	weight, star := weights(fields, coding)
 	if weight >= 0 {
@@ -17,14 +17,14 @@ func weightOf(fields *head.List, coding string) int {
 	return max(star, 0)
 }
 
-// identityWeight is how much a client prefers content that is not encoded over one that is: 0 unless
-// it says so.
+// identityWeight is the weight that a client gives to content without a coding; 0 unless it says
+// so.
 func identityWeight(fields *head.List) int {
 	weight, _ := weights(fields, "identity")
 	return max(weight, 0)
 }
 
-// weights are those of a coding and of "*", in thousandths; -1 for one that is not named.
+// weights are the weights of a coding and of "*", in thousandths; -1 if not named.
 func weights(fields *head.List, coding string) (weight, star int) {
 	weight, star = -1, -1
 	if !fields.Has(head.AcceptEncoding) {
@@ -41,7 +41,7 @@ func weights(fields *head.List, coding string) (weight, star int) {
 			name, parameter, _ := bytes.Cut(member, []byte(";"))
 			said, ok := head.Weight(parameter)
 			switch name = head.Trim(name); {
-			case !ok: // nothing says that it is wanted
+			case !ok: // malformed, so not accepted
 			case head.FoldsTo(name, coding), coding == "gzip" && head.FoldsTo(name, "x-gzip"):
 				weight = said
 			case string(name) == "*":

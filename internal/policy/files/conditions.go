@@ -5,13 +5,13 @@ import (
 	"plimsoll/internal/head"
 )
 
-// conditions are what a request says of the copy that its client has. They borrow from its fields.
+// conditions are what a request says about the client's copy. They alias the request's fields.
 type conditions struct {
 	fields *head.List
-	// Whether the fields of these names are there: If-Match, If-None-Match.
+	// Whether the fields If-Match and If-None-Match are present.
 	match, noneMatch bool
-	// The values of If-Modified-Since, If-Unmodified-Since, If-Range and Range; nil where there are
-	// none. Several lines of one of them are not a date, tag or range.
+	// The values of If-Modified-Since, If-Unmodified-Since, If-Range and Range; nil if absent.
+	// Several lines of the same field count as invalid.
 	since, unmodified, ifRange, ranges []byte
 }
 
@@ -24,8 +24,8 @@ func one(value, line []byte) []byte {
 	return line
 }
 
-// read takes in a request's fields. In most requests none of them counts, which one look at each
-// name's length tells.
+// read reads a request's fields. Most requests have none of these; checking the length of each name
+// shows that.
 func (c *conditions) read(fields *head.List) {
 	*c = conditions{fields: fields}
 	for i := range fields.Len() {
@@ -48,7 +48,7 @@ func (c *conditions) read(fields *head.List) {
 	}
 }
 
-// lists says whether the fields of a name list the tag.
+// lists reports whether the fields with a name list the tag.
 func (c *conditions) lists(name string, tag []byte, equal func(a, b []byte) bool) bool {
 	for i := range c.fields.Len() {
 		f := c.fields.At(i)
@@ -59,8 +59,8 @@ func (c *conditions) lists(name string, tag []byte, equal func(a, b []byte) bool
 	return false
 }
 
-// status is what a request's preconditions make of an answer with the file: 200, 304 or 412, in the
-// order of RFC 9110, section 13.2.2. An invalid date counts for nothing.
+// status is the status of an answer with the file according to the request's preconditions: 200,
+// 304 or 412, evaluated in the order of RFC 9110, section 13.2.2. Invalid dates are ignored.
 func (c *conditions) status(f *file) int {
 	switch {
 	case c.match:
@@ -85,8 +85,8 @@ func (c *conditions) status(f *file) int {
 	return 200
 }
 
-// rangeHolds evaluates If-Range (RFC 9110, section 13.1.5): the file's tag, or exactly its date where
-// that is a strong validator.
+// rangeHolds evaluates If-Range (RFC 9110, section 13.1.5): it must be the file's tag or, if its
+// date is a strong validator, exactly that date.
 func (c *conditions) rangeHolds(f *file) bool {
 	if c.ifRange == nil {
 		return true
@@ -98,8 +98,8 @@ func (c *conditions) rangeHolds(f *file) bool {
 	return ok && f.settled && at == f.modified
 }
 
-// choose is the file of an entry that suits the request's Accept-Encoding best: itself or one of its
-// siblings.
+// choose is the file of an entry that best suits the request's Accept-Encoding: the file itself or
+// a precompressed sibling.
 func (p *Policy) choose(x *exchange.Exchange, e *entry) *file {
 	if !e.vary {
 		return e.files[0]

@@ -13,32 +13,32 @@ import (
 type kind uint8
 
 const (
-	isMissing   kind = iota // nothing that is served
-	isForbidden             // what this process may not read
+	isMissing   kind = iota // not served
+	isForbidden             // not readable by this process
 	isFile                  // a file, or a directory's index
-	isDirectory             // a directory whose path lacks the slash at its end
-	isListing               // a directory that is listed
+	isDirectory             // a directory whose path has no final slash
+	isListing               // a directory to be listed
 )
 
-// entry is what is known of a path. It does not change once others can see it, but for the atomics.
+// entry is what is known about a path. Except for the atomics, it does not change once it is
+// shared.
 type entry struct {
 	key  string
 	kind kind
-	// files are those that can answer: a file and, behind it, its precompressed siblings in the
-	// order of Options.Codings, nil for those that are not there; or a listing, in HTML and in
-	// JSON.
+	// files are the files that can answer: a file followed by its precompressed siblings in the
+	// order of Options.Codings, nil for missing ones; or a listing, in HTML and in JSON.
 	files     []*file
 	vary      bool // there is a sibling
-	whole     bool // nothing of it has to be read: no file is open
-	unsettled bool // it may have changed while it was read, and nothing would show it
+	whole     bool // all content is in memory: no file is open
+	unsettled bool // it may have changed undetectably while it was read
 
-	checked  atomic.Int64 // when the disk last said the same, on the loops' clock
-	checking atomic.Bool  // somebody looks at it again
-	refs     atomic.Int32 // who holds it: its table, finders and sources
+	checked  atomic.Int64 // when it was last found unchanged on disk, on the loops' clock
+	checking atomic.Bool  // a goroutine is checking it again
+	refs     atomic.Int32 // references: from its table, finders and sources
 	store    *store
 }
 
-// acquire holds the entry. False: it is given up already.
+// acquire holds the entry. It returns false if the entry has already been given up.
 func (e *entry) acquire() bool {
 	for {
 		n := e.refs.Load()
@@ -51,8 +51,8 @@ func (e *entry) acquire() bool {
 	}
 }
 
-// release lets go of the entry. The last one closes its files, on a goroutine: closing may wait for a
-// server of files.
+// release releases the entry. The last release closes its files, on a goroutine, because closing
+// may wait for a file server.
 func (e *entry) release() {
 	if e.refs.Add(-1) > 0 || e.whole {
 		return
@@ -72,7 +72,7 @@ func (e *entry) close() {
 	}
 }
 
-// bytes is what the entry takes of the memory.
+// bytes is how much memory the entry takes.
 func (e *entry) bytes() int64 {
 	n := int64(entryBytes + len(e.key))
 	for _, f := range e.files {
@@ -93,14 +93,14 @@ func (e *entry) descriptors() (n int64) {
 	return n
 }
 
-// suffixes are those of the names of precompressed siblings, by coding.
+// suffixes are the name suffixes of precompressed siblings, by coding.
 var suffixes = map[string]string{"br": ".br", "zstd": ".zst", "gzip": ".gz"}
 
-// isDirectoryKey says whether a path asks for a directory.
+// isDirectoryKey reports whether a path refers to a directory.
 func isDirectoryKey(key string) bool { return key == "" || strings.HasSuffix(key, "/") }
 
-// makeEntry finds what a path stands for. The entry is held for the caller. An error is a lack of this
-// machine's, or its disk's, and says nothing of the path.
+// makeEntry finds what a path refers to. The entry is held for the caller. An error means a lack of
+// resources or a disk failure, and says nothing about the path.
 func (s *store) makeEntry(key string) (*entry, error) {
 	e := &entry{key: key, store: s}
 	e.refs.Store(1)
@@ -128,7 +128,7 @@ func (s *store) makeEntry(key string) (*entry, error) {
 	return e, nil
 }
 
-// nameOf is the name of the file that answers for a path, "" for none.
+// nameOf is the name of the file that answers for a path; "" for none.
 func (s *store) nameOf(key string) string {
 	switch {
 	case !isDirectoryKey(key):
@@ -174,10 +174,10 @@ func (e *entry) add(i int, f *file) {
 	e.unsettled = e.unsettled || f.unsettled
 }
 
-// holds says whether the disk still has what an entry says.
+// holds reports whether an entry still agrees with the disk.
 func (s *store) holds(e *entry) bool {
 	if e.kind != isFile || e.unsettled {
-		return false // to look again is as much work
+		return false // making the listing again is as much work
 	}
 	name := s.nameOf(e.key)
 	for i, f := range e.files {

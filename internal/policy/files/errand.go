@@ -2,7 +2,7 @@ package files
 
 import "sync/atomic"
 
-// errandState settles who has what an errand brings: the exchange that waits for it, or nobody.
+// errandState decides whether the waiting exchange takes the result of an errand, or nothing does.
 type errandState struct{ v atomic.Uint32 }
 
 const (
@@ -11,8 +11,9 @@ const (
 	abandoned
 )
 
-// finish is called when the errand is done. False: nobody waits any more.
+// finish is called when the errand is done. It returns false if the exchange no longer waits.
 func (s *errandState) finish() bool { return s.v.CompareAndSwap(underWay, done) }
 
-// leave is called when nobody waits any more. False: the errand was done before.
+// leave is called when the exchange no longer waits. It returns false if the errand was already
+// done.
 func (s *errandState) leave() bool { return s.v.CompareAndSwap(underWay, abandoned) }

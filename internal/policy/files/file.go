@@ -12,25 +12,25 @@ import (
 	"plimsoll/internal/head"
 )
 
-// file is an open file, or the content of a small one, with the fields that tell of it. It does not
-// change, but for the atomics.
+// file is an open file, or the content of a small one, with the header fields that describe it. It
+// does not change, except for the atomics.
 type file struct {
-	fd      int    // -1 where content is there
-	content []byte // whole; nil for a file that is read as it is sent
+	fd      int    // -1 if content is set
+	content []byte // the complete content; nil for a file that is read while it is sent
 	size    int64
 	stamp   stamp
 
 	modified  int64 // seconds since 1970, as Last-Modified says
 	wall      int64 // nanoseconds since 1970, when it was opened: tells the century of dates
 	settled   bool  // Last-Modified is a strong validator (RFC 9110, section 8.8.2.2)
-	unsettled bool  // it was changed so short a time ago that a further change may leave no trace
+	unsettled bool  // changed so recently that a further change might not be detectable
 
 	etag, lastModified, contentType, encoding head.Field
 
 	warmth warmth
 }
 
-// stamp tells contents of a file apart.
+// stamp distinguishes versions of a file's content.
 type stamp struct {
 	device, inode           uint64
 	size                    int64
@@ -45,10 +45,10 @@ func stampOf(st *unix.Stat_t) stamp {
 	return s
 }
 
-// grain is how coarse the times of files may be: two changes within it can leave the same times.
+// grain is the coarsest resolution of file times: two changes within it may leave the same times.
 const grain = 20 * time.Millisecond
 
-// openFile opens a file that was looked at before. Its type is that of the name of.
+// openFile opens a file that was looked at before. Its content type is that of the name of.
 func (s *store) openFile(name string, looked *unix.Stat_t, of string) (*file, error) {
 	if looked.Mode&unix.S_IFMT != unix.S_IFREG {
 		return nil, unix.ENOENT // a directory, a pipe, a device, a socket
@@ -58,7 +58,7 @@ func (s *store) openFile(name string, looked *unix.Stat_t, of string) (*file, er
 		return nil, err
 	}
 	st, err := statOf(fd)
-	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG { // swapped meanwhile
+	if err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG { // replaced meanwhile
 		err = unix.ENOENT
 	}
 	if err != nil {
@@ -78,10 +78,10 @@ func (s *store) openFile(name string, looked *unix.Stat_t, of string) (*file, er
 	return f, nil
 }
 
-// describe makes the fields that tell of the file.
+// describe makes the header fields that describe the file.
 func (f *file) describe(now time.Time, name string) {
 	f.wall = now.UnixNano()
-	// A time that is still to come would say nothing to caches (RFC 9110, section 8.8.2.1).
+	// A time in the future would be useless to caches (RFC 9110, section 8.8.2.1).
 	f.modified = min(f.stamp.modified, now.Unix())
 	f.settled = now.Unix()-f.modified >= 1
 	last := max(f.stamp.modified*1e9+f.stamp.modifiedNanos, f.stamp.changed*1e9+f.stamp.changedNanos)
@@ -92,8 +92,8 @@ func (f *file) describe(now time.Time, name string) {
 	f.contentType = exchange.StaticField("Content-Type", typeOf(name))
 }
 
-// readWhole reads the content. A file that changes its length meanwhile is read as long as it was
-// said to be; one that is shorter by now is an error.
+// readWhole reads the content, with the length that the file had before. It is an error if the file
+// is shorter by now.
 func (f *file) readWhole() error {
 	f.content = make([]byte, f.size)
 	n, err := readAt(f.fd, f.content, 0)
@@ -127,28 +127,27 @@ var encodingFields = map[string]head.Field{
 	"gzip": exchange.StaticField("Content-Encoding", "gzip"),
 }
 
-// warmth is which segments of a file were in memory a short time ago, so that the kernel can send them
-// from a loop. What a loop has read without waiting was in memory, and what a goroutine has read is.
-// Once all of a segment was, samples of it tell whether it still is.
+// warmth records which segments of a file were recently in memory, so that the kernel can send them
+// from a loop. What a loop has read without waiting was in memory, and what a goroutine has read is
+// now. Once a whole segment was in memory, samples of it show whether it still is.
 type warmth struct {
 	until  []atomic.Int64 // by segment, on the loops' clock; 0 for never found
 	size   int64          // the file's
 	shift  uint           // a segment is 1<<shift bytes
-	remote bool           // what was read is not therefore in memory
-	blind  atomic.Bool    // the file system cannot tell what is
+	remote bool           // having been read does not mean being in memory
+	blind  atomic.Bool    // the file system cannot tell what is in memory
 }
 
 const (
-	// warmTime is for how long, in nanoseconds, what was in memory is taken to be. The kernel drops
-	// what was not used for longest; what it drops earlier than that costs the loop one read of the
-	// disk.
+	// warmTime is for how many nanoseconds what was in memory is assumed to still be. The kernel
+	// drops the least recently used pages; pages that it drops earlier cost the loop one disk read.
 	warmTime = int64(2 * time.Second)
-	// leastSegment is the smallest segment, as a power of two, and mostSegments how many there are at
-	// the most: larger files have larger ones.
+	// leastSegment is the binary logarithm of the smallest segment's size. mostSegments is the
+	// largest number of segments: larger files have larger segments.
 	leastSegment = 20
 	mostSegments = 1024
-	// sample is how far apart the samples are: to look at a megabyte costs 5 µs. What lies between two
-	// of them may be gone all the same; that, too, costs one read of the disk.
+	// sample is the distance between samples: checking a megabyte costs 5 µs. Pages between two
+	// samples may nevertheless be gone, which also costs one disk read.
 	sample = 64 << 10
 )
 
@@ -160,7 +159,7 @@ func (w *warmth) begin(size int64, remote bool) {
 	w.until = make([]atomic.Int64, (size-1)>>w.shift+1)
 }
 
-// warm is how many bytes of the file fd are warm from at on, before the end to. Loop only.
+// warm is how many bytes of the file fd are warm from at on, up to the end to. Loop only.
 func (w *warmth) warm(fd int, at, to, now int64) int64 {
 	i := at >> w.shift
 	until := w.until[i].Load()
@@ -170,7 +169,7 @@ func (w *warmth) warm(fd int, at, to, now int64) int64 {
 	return 0
 }
 
-// renew says whether a segment that was in memory still is, by samples.
+// renew reports, by samples, whether a segment that was in memory still is.
 func (w *warmth) renew(fd int, i, now int64) bool {
 	if w.blind.Load() {
 		return false
@@ -187,8 +186,8 @@ func (w *warmth) renew(fd int, i, now int64) bool {
 	return true
 }
 
-// found notes that what is between from and to was in memory. It gives from where on the same will
-// count again with what follows.
+// found records that the bytes between from and to were in memory. It returns the offset from which
+// the following bytes must be contiguous to complete a segment.
 func (w *warmth) found(from, to, now int64) int64 {
 	if w.remote {
 		return to

@@ -31,23 +31,23 @@ import (
 type Options struct {
 	Root     string   // the directory
 	Index    string   // the file that answers for a directory; "" for none
-	Fallback bool     // what is not there is answered with the root's index
-	Codings  []string // those of precompressed siblings, the preferred first: of codings
+	Fallback bool     // missing files are answered with the root's index
+	Codings  []string // codings of precompressed siblings, preferred first
 	// CacheControl is the field of that name; "" for none.
 	CacheControl string
-	Listing      bool // a directory without an index is listed
-	Symlinks     bool // those that lead to somewhere beneath the root are followed
-	Dotfiles     bool // names that begin with a dot are served
+	Listing      bool // list directories without an index
+	Symlinks     bool // follow symlinks that stay beneath the root
+	Dotfiles     bool // serve names that begin with a dot
 
-	Fresh      time.Duration // how long what is known of a file is believed
-	OpenFiles  int           // the most files that are kept open
-	Memory     int64         // the most bytes of what is kept in memory
-	MemoryFile int64         // the longest file of which the content is
-	Readers    int           // how many goroutines work on the disk at once
+	Fresh      time.Duration // how long an entry is used before it is checked again
+	OpenFiles  int           // the most files kept open
+	Memory     int64         // the most bytes kept in memory
+	MemoryFile int64         // the longest file whose content is kept in memory
+	Readers    int           // how many goroutines access the disk at once
 	Waiting    int           // the most requests that wait for them
-	MaxWait    time.Duration // how long each does
+	MaxWait    time.Duration // how long each may wait
 
-	// Pattern is the route's, whose end says what is the path of a file.
+	// Pattern is the route's pattern, whose end determines the path of a file.
 	Pattern string
 	Env     exchange.Env
 }
@@ -65,7 +65,7 @@ var (
 // Policy serves files.
 type Policy struct {
 	o            Options
-	skip         int // segments of the pattern in front of a file's path
+	skip         int // segments of the pattern before a file's path
 	store        *store
 	parts        []part // by loop
 	cacheControl head.Field
@@ -80,10 +80,10 @@ func (p *Policy) random() uint64 {
 	return rand.Uint64()
 }
 
-// part is what one loop has of the policy.
+// part is the policy's state for one loop.
 type part struct {
 	counts  counts
-	scratch []byte // where sources read; valid until the next source is asked
+	scratch []byte // buffer of sources; valid until the next source is called
 	free    *source
 	held    map[*exchange.Exchange]*errand
 	_       [64]byte // no other loop writes to this line
@@ -96,7 +96,7 @@ var (
 	_ exchange.Closer        = (*Policy)(nil)
 )
 
-// New opens the root. The error says why that cannot be.
+// New opens the root. The error says why that failed.
 func New(o Options) (*Policy, error) {
 	if o.Env.Log == nil {
 		o.Env.Log = slog.New(slog.DiscardHandler)
@@ -120,7 +120,7 @@ func New(o Options) (*Policy, error) {
 	return p, nil
 }
 
-// Inherit implements exchange.Heir: what is known of the same files is kept.
+// Inherit implements exchange.Heir: entries of the same files are kept.
 func (p *Policy) Inherit(old any) {
 	if was, ok := old.(*Policy); ok && p.store.same(was.store) {
 		p.store.leave()
@@ -148,8 +148,8 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	return p.find(x, key, false)
 }
 
-// find answers with the file of a path, or sees that it becomes known. last says that it is the one
-// that stands for what is not there.
+// find answers with the file of a path, or begins to look for it. last says that it is the fallback
+// for missing files.
 func (p *Policy) find(x *exchange.Exchange, key []byte, last bool) exchange.PolicyVerdict {
 	part := &p.parts[x.Loop()]
 	e, state := p.store.lookup(key, x.Now())
@@ -163,7 +163,7 @@ func (p *Policy) find(x *exchange.Exchange, key []byte, last bool) exchange.Poli
 		part.counts.memory.Add(1)
 		return p.serve(x, e, last)
 	}
-	if !e.acquire() { // given up since it was looked up
+	if !e.acquire() { // given up since the look-up
 		return p.wait(x, string(key), last)
 	}
 	defer e.release()
@@ -190,15 +190,15 @@ func (p *Policy) serve(x *exchange.Exchange, e *entry, last bool) exchange.Polic
 	return x.Refuse(404, noFile)
 }
 
-// errand is what a held exchange waits for. Its loop and the goroutine that runs it settle by state
-// who has the entry.
+// errand is what a held exchange waits for. state decides whether the loop or the goroutine that
+// runs it owns the entry.
 type errand struct {
 	state errandState
-	entry *entry // held, once it is done; nil where err is not
+	entry *entry // held, once the errand is done; nil if err is not nil
 	err   error
 }
 
-// wait holds the exchange until what it asks for is known.
+// wait holds the exchange until its entry is known.
 func (p *Policy) wait(x *exchange.Exchange, key string, last bool) exchange.PolicyVerdict {
 	part := &p.parts[x.Loop()]
 	if !p.store.admit() {
@@ -217,7 +217,7 @@ func (p *Policy) wait(x *exchange.Exchange, key string, last bool) exchange.Poli
 	return exchange.Held
 }
 
-// arrived goes on with what a goroutine has found.
+// arrived continues with what a goroutine has found.
 func (p *Policy) arrived(x *exchange.Exchange, e *errand, last bool) exchange.PolicyVerdict {
 	delete(p.parts[x.Loop()].held, x)
 	if e.err != nil {
@@ -232,7 +232,7 @@ func (p *Policy) arrived(x *exchange.Exchange, e *errand, last bool) exchange.Po
 	return p.serve(x, e.entry, last)
 }
 
-// OnDone implements exchange.DonePolicy: nobody waits any more for what the exchange was held for.
+// OnDone implements exchange.DonePolicy: the exchange no longer waits for its errand.
 func (p *Policy) OnDone(x *exchange.Exchange, _ exchange.End) {
 	part := &p.parts[x.Loop()]
 	if len(part.held) == 0 {

@@ -19,7 +19,7 @@ import (
 	"plimsoll/internal/head"
 )
 
-// maxListed is how many names of a directory are listed.
+// maxListed is how many names of a directory are listed at most.
 const maxListed = 10_000
 
 // The forms of a listing, as indexes of entry.files.
@@ -28,7 +28,7 @@ const (
 	listedJSON
 )
 
-// listingFor is the form that suits the request: JSON where it names that and not HTML.
+// listingFor is the form that suits the request: JSON if it accepts JSON by name and not HTML.
 func listingFor(x *exchange.Exchange) int {
 	for i := range x.Request.Fields.Len() {
 		if f := x.Request.Fields.At(i); f.ID == head.Accept &&
@@ -48,7 +48,7 @@ type listed struct {
 	Modified time.Time `json:"modified"`
 }
 
-// list makes the listing of a directory: of what would be served, no more.
+// list makes the listing of a directory. It lists only what would be served.
 func (s *store) list(e *entry) error {
 	fd, err := s.root.open(e.key, unix.O_DIRECTORY)
 	if err != nil {

@@ -2,21 +2,21 @@ package files
 
 import "sync"
 
-// loading is what goroutines look for at present, so that each path is looked for once.
+// loading is what goroutines are looking for, so that each path is looked for only once at a time.
 type loading struct {
 	mu sync.Mutex
 	m  map[string]*load
 }
 
-// load is a look for a path. Entry and err count once done is closed; the entry is held by the one
-// who looks.
+// load is a search for a path. entry and err are valid once done is closed; the searcher holds the
+// entry.
 type load struct {
 	done  chan struct{}
 	entry *entry
 	err   error
 }
 
-// begin says whether the caller is the first, who has to look.
+// begin reports whether the caller is the first, which must do the search.
 func (l *loading) begin(key string) (of *load, first bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-// counts are what one loop has done, for others to read.
+// counts are the counters of one loop. Other goroutines may read them.
 type counts struct {
 	memory, open, loads, cold, refused atomic.Int64
 }

@@ -13,7 +13,7 @@ type multipart struct {
 	contentType []byte
 }
 
-// newMultipart chooses a boundary that nobody can have written into a file: 128 random bits.
+// newMultipart chooses a boundary that cannot occur in a file on purpose: 128 random bits.
 func (p *Policy) newMultipart(x *exchange.Exchange, f *file, spans []span) *multipart {
 	m := &multipart{spans: append([]span(nil), spans...), size: f.size, partType: f.contentType.Value}
 	b := m.boundary[:0]
@@ -28,7 +28,7 @@ func (p *Policy) newMultipart(x *exchange.Exchange, f *file, spans []span) *mult
 	return m
 }
 
-// head is what stands in front of the i-th part, with the line's end of the part before.
+// head is what precedes the i-th part, including the line end after the previous part.
 func (m *multipart) head(i int) []byte {
 	var b []byte
 	if i > 0 {
@@ -40,12 +40,12 @@ func (m *multipart) head(i int) []byte {
 	return append(b, "\r\n\r\n"...)
 }
 
-// tail is what stands behind the last part.
+// tail is what follows the last part.
 func (m *multipart) tail() []byte {
 	return append(append([]byte("\r\n--"), m.boundary[:]...), "--\r\n"...)
 }
 
-// length is that of the whole body.
+// length is the length of the whole body.
 func (m *multipart) length() int64 {
 	n := int64(len(m.tail()))
 	for i, part := range m.spans {

@@ -10,8 +10,7 @@ import (
 // maxPath is the longest path of a file in bytes: PATH_MAX, less the terminating zero.
 const maxPath = 4095
 
-// wellKnown is the one name with a dot at its beginning that is served whatever the choice: it is for
-// everybody (RFC 8615).
+// wellKnown is the only name beginning with a dot that is always served: it is public (RFC 8615).
 const wellKnown = ".well-known"
 
 // key is the path of a file beneath the root, decoded, without a slash at its beginning, and with one
@@ -38,7 +37,7 @@ func (p *Policy) key(x *exchange.Exchange) (key []byte, ok bool) {
 	return rest, len(rest) <= maxPath && p.served(rest)
 }
 
-// decode appends the bytes that a path stands for. It refuses what no name can hold.
+// decode appends a decoded path. It refuses bytes that no file name can contain.
 func decode(dst, path []byte) ([]byte, bool) {
 	for i := 0; i < len(path); i++ {
 		c := path[i]
@@ -60,7 +59,7 @@ func decode(dst, path []byte) ([]byte, bool) {
 	return dst, true
 }
 
-// served says whether all of a path's names may be served.
+// served reports whether all names in a path may be served.
 func (p *Policy) served(path []byte) bool {
 	for rest := path; ; {
 		name, after, more := bytes.Cut(rest, []byte("/"))

@@ -9,7 +9,7 @@ import (
 // maxRanges is how many ranges a request may ask for; one with more gets the whole file.
 const maxRanges = 16
 
-// span is the bytes of a file from from on and before to.
+// span is the bytes of a file from from up to but not including to.
 type span struct{ from, to int64 }
 
 func (s span) len() int64 { return s.to - s.from }

@@ -9,7 +9,8 @@ import (
 	"plimsoll/internal/head"
 )
 
-// maxHops bounds the walk back along a chain of trusted proxies. A longer one is a loop, or a lie.
+// maxHops bounds the walk back along a chain of trusted proxies. A longer chain is a loop or
+// forged.
 const maxHops = 32
 
 // ResolveClient sets x.Client, for every exchange and before any policy runs: to the peer's
@@ -49,13 +50,13 @@ func ResolveClient(x *exchange.Exchange, t *Trust) {
 	}
 }
 
-// walk goes back along a chain of proxies.
+// walk is a walk back along a chain of proxies.
 type walk struct {
 	trust  *Trust
 	client netip.Addr // the left-most address so far
 	left   int        // elements that may still be looked at
 	done   bool       // client is the first untrusted address
-	bad    bool       // an element made no sense
+	bad    bool       // an element is invalid
 }
 
 // fields walks the values of all fields called id from the right, since several are one list (RFC
@@ -104,8 +105,9 @@ func (w *walk) list(value []byte, read func([]byte) (netip.Addr, bool)) {
 	}
 }
 
-// forOf is the address in the "for" of an element of Forwarded (RFC 7239, section 4): pairs of
-// token=value between ";". Addresses need no backslash, so quoted pairs are not read.
+// forOf is the address in the "for" of an element of Forwarded (RFC 7239, section 4), which
+// consists of pairs token=value separated by ";". Addresses need no backslash, so quoted pairs are
+// not read.
 func forOf(element []byte) (netip.Addr, bool) {
 	for len(element) > 0 {
 		pair, quoted := element, false
@@ -134,7 +136,7 @@ func forOf(element []byte) (netip.Addr, bool) {
 
 var forName = []byte("for")
 
-// longestAddress is that of "[0000:0000:0000:0000:0000:ffff:255.255.255.255]:65535".
+// longestAddress is the length of "[0000:0000:0000:0000:0000:ffff:255.255.255.255]:65535".
 const longestAddress = 53
 
 // addressOf reads an address as proxies write it: "192.0.2.1", "192.0.2.1:80", "2001:db8::1",
@@ -162,7 +164,7 @@ func addressOf(b []byte) (netip.Addr, bool) {
 	return a.Unmap(), err == nil
 }
 
-// isPort says whether b is a colon and one to five digits.
+// isPort reports whether b is a colon and one to five digits.
 func isPort(b []byte) bool {
 	if b[0] != ':' || len(b) < 2 || len(b) > 6 {
 		return false

@@ -35,7 +35,7 @@ type Policy struct {
 
 var _ exchange.RequestPolicy = (*Policy)(nil)
 
-// New cannot fail today; its error is the shape that all policies share.
+// New cannot fail at present. It returns an error because New of every policy does.
 func New(o Options) (*Policy, error) { return &Policy{standard: o.Forwarded}, nil }
 
 // claims are the known fields, and aliases of known ones, that only trusted peers may send.
@@ -52,12 +52,12 @@ var (
 	protoTLS  = exchange.StaticField(head.Text[head.XForwardedProto], "https")
 )
 
-// DropClaims takes the claims of an untrusted peer out of the request's fields, and the fields that
-// the configuration names. It runs after ResolveClient, which settles x.PeerTrusted, and before
-// anything reads the fields: neither a route's conditions nor a balancer's key nor a policy may
-// depend on what a stranger says of itself. Trailers need no such step for the claims that are
-// always known: the codec drops these names there, whatever peer sends them. Loop only. Without
-// claims it costs one pass over the IDs of unknown names.
+// DropClaims removes the claims of an untrusted peer, and the fields in more, from the request's
+// fields. It runs after ResolveClient, which determines x.PeerTrusted, and before any code reads
+// the fields: route conditions, balancers' keys and policies must not depend on what an untrusted
+// client claims. Trailers need no such step for the claims that are always known: the codec drops
+// these names there, whatever peer sends them. Loop only. Without claims it costs one pass over the
+// IDs of unknown names.
 func DropClaims(x *exchange.Exchange, more Names) {
 	if x.PeerTrusted {
 		return
@@ -78,8 +78,8 @@ func hasUnknownClaim(fields *head.List) bool {
 	return false
 }
 
-// OnRequest appends and sets; DropClaims has run. The usual request, over a connection that keeps
-// its peer's text, costs three appended fields, whose values already lie somewhere.
+// OnRequest appends or sets the fields, after DropClaims. For the usual request, on a connection
+// that keeps its peer's text, it appends three fields whose values already exist.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	fields := &x.Request.Fields
 	peer := x.PeerText
@@ -112,7 +112,7 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// isClaim says whether a field is one that only trusted peers may send.
+// isClaim reports whether only trusted peers may send the field.
 func isClaim(f *head.Field) bool {
 	if f.ID != head.Other {
 		return claims>>f.ID&1 != 0
@@ -122,8 +122,8 @@ func isClaim(f *head.Field) bool {
 
 const prefix = "x-forwarded-"
 
-// hasPrefix says whether the name, which is at least as long, begins with the prefix in any case, '_' read
-// as '-'.
+// hasPrefix reports whether name begins with prefix, ignoring case and reading '_' as '-'. name
+// must be at least as long as prefix.
 func hasPrefix(name []byte, prefix string) bool {
 	for i := range len(prefix) {
 		c := name[i]
@@ -148,7 +148,7 @@ func peerText(x *exchange.Exchange) []byte {
 	return AppendPeer(x.Alloc(maxAddressText)[:0], x.Peer.Addr())
 }
 
-// AppendPeer appends an address as Exchange.PeerText holds it. The data plane calls it once a
+// AppendPeer appends an address as Exchange.PeerText holds it. The data plane calls it once per
 // connection.
 func AppendPeer(dst []byte, peer netip.Addr) []byte {
 	if !peer.IsValid() {
@@ -157,7 +157,7 @@ func AppendPeer(dst []byte, peer netip.Addr) []byte {
 	return bare(peer).AppendTo(dst)
 }
 
-// appendTo makes one list of the values of all fields called id, and of last if it is not empty.
+// appendTo joins the values of all fields called id, and last if it is not empty, into one list.
 func appendTo(x *exchange.Exchange, fields *head.List, id head.ID, last []byte) []byte {
 	n := len(last)
 	for i := range fields.Len() {
@@ -196,8 +196,8 @@ func setStandard(x *exchange.Exchange, fields *head.List, peer []byte) {
 	f.Name, f.Value = standard, element
 }
 
-// appendElement writes an element of Forwarded (RFC 7239, section 4). A Host that cannot stand
-// between quotes as it is is left out.
+// appendElement writes an element of Forwarded (RFC 7239, section 4). It leaves out a Host that
+// would need escaping within quotes.
 func appendElement(dst []byte, x *exchange.Exchange, peer []byte) []byte {
 	switch {
 	case len(peer) == 0:

@@ -6,8 +6,8 @@ import (
 	"plimsoll/internal/head"
 )
 
-// Names are fields that only trusted peers may send because a configuration gives them a meaning,
-// beside those that DropClaims knows. They are none of package head's known names.
+// Names are fields that only trusted peers may send because the configuration gives them a meaning,
+// in addition to those that DropClaims knows. They are not among package head's known names.
 type Names []string // in lower case, with '-' for '_'
 
 // With adds a name.
@@ -15,8 +15,8 @@ func (n Names) With(name string) Names {
 	return append(n, strings.ReplaceAll(strings.ToLower(name), "_", "-"))
 }
 
-// Drop takes them out of l, in every case and with '_' for '-': the service may read these as the
-// same name.
+// Drop removes the fields from l, ignoring case and reading '_' as '-', because the service may
+// read these as the same name.
 func (n Names) Drop(l *head.List) {
 	if n.in(l) {
 		l.RemoveFunc(func(f *head.Field) bool { return f.ID == head.Other && n.Has(f.Name) })
@@ -35,7 +35,7 @@ func (n Names) in(l *head.List) bool {
 	return false
 }
 
-// Has says whether name is one of them.
+// Has reports whether name is one of n.
 func (n Names) Has(name []byte) bool {
 	for _, one := range n {
 		if len(one) == len(name) && hasPrefix(name, one) {

@@ -8,12 +8,13 @@ import (
 	"plimsoll/internal/cidr"
 )
 
-// Trust is a listener's set of trusted proxies. It is immutable: all loops use it at once.
+// Trust is a listener's set of trusted proxies. It is immutable, so that all loops may use it at
+// once.
 type Trust struct {
 	prefixes bart.Lite
 }
 
-// NewTrust reads addresses and CIDR prefixes. An empty list trusts nobody.
+// NewTrust reads addresses and CIDR prefixes. With an empty list no peer is trusted.
 func NewTrust(list []string) (*Trust, error) {
 	t := &Trust{}
 	for _, text := range list {
@@ -26,8 +27,9 @@ func NewTrust(list []string) (*Trust, error) {
 	return t, nil
 }
 
-// Contains says whether the address is one of a trusted proxy. IPv4-mapped IPv6 addresses count as
-// IPv4. The data plane asks it once a connection for Exchange.PeerTrusted. It does not allocate.
+// Contains reports whether the address is that of a trusted proxy. IPv4-mapped IPv6 addresses count
+// as IPv4. The data plane calls it once per connection, for Exchange.PeerTrusted. It does not
+// allocate.
 func (t *Trust) Contains(a netip.Addr) bool {
 	return a.IsValid() && t.prefixes.Contains(bare(a))
 }

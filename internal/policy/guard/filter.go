@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// maxRemoved is how many keys may be removed by hand until the list is read again: requests compare
-	// with them one map apart.
+	// maxRemoved is how many keys may be removed by hand until the list is read again. Requests
+	// look them up in a separate map.
 	maxRemoved = 10_000
 	// maxAdded is how many may be added by hand within Options.KeepAdded.
 	maxAdded = 1_000_000
-	// spareCapacity is how many more keys a filter is made for than its list has, a share: for what is
-	// added.
+	// spareCapacity is the share by which a filter's capacity exceeds the keys of its list, to
+	// leave room for added keys.
 	spareCapacity = 0.1
 )
 
-// filter is what requests look at. It is swapped whole, but for what is added to the Bloom filter.
+// filter is what requests look at. It is replaced as a whole, except that keys are added to the
+// Bloom filter in place.
 type filter struct {
 	bloom   *blobloom.SyncFilter
 	keys    int // of the list
@@ -47,10 +48,10 @@ func newFilter(hashes []uint64, falsePositives float64) *filter {
 
 func (f *filter) has(h uint64) bool { return f.bloom.Has(h) && !f.removed[h] }
 
-// state is a filter and what keeps it right. It outlives reloads that do not change its list.
+// state is a filter and what keeps it up to date. It survives reloads that do not change its list.
 type state struct {
 	o      Options
-	secret *hash.Secret // so that nobody can make keys that pass
+	secret *hash.Secret // so that clients cannot construct keys that pass
 	filter atomic.Pointer[filter]
 	users  atomic.Int32
 	stop   context.CancelFunc
@@ -59,12 +60,13 @@ type state struct {
 	loaded, unchanged, failed         atomic.Uint64
 
 	mu    sync.Mutex
-	added []addition // in the order of their times
-	// removed by hand since the list that the filter is of, and since the one that is being read.
+	added []addition // ordered by time
+	// removed by hand since the list of the present filter was read, and since the reading under
+	// way began
 	removed, removedSince map[uint64]bool
 	reading               bool
 	err                   error
-	right                 time.Time // when the list was last read, or found to be the same
+	right                 time.Time // when the list was last read or found unchanged
 	seen                  seen
 }
 
@@ -94,7 +96,7 @@ func (s *state) hash(key []byte) uint64 {
 	return h
 }
 
-// hold adds a user; false when the last one has gone.
+// hold adds a user. It returns false if the last one has gone.
 func (s *state) hold() bool {
 	for n := s.users.Load(); n > 0; n = s.users.Load() {
 		if s.users.CompareAndSwap(n, n+1) {
@@ -136,7 +138,7 @@ func (s *state) change(key string, add bool) error {
 		return nil
 	}
 	if !s.removed[h] && len(s.removed) >= maxRemoved {
-		return errManyRemoved // before anything is changed: what was added is to stay added
+		return errManyRemoved // before anything is changed, so that added keys stay added
 	}
 	s.added = slices.DeleteFunc(s.added, func(a addition) bool { return a.hash == h })
 	s.removed = with(s.removed, h)
@@ -149,14 +151,15 @@ func (s *state) change(key string, add bool) error {
 	return nil
 }
 
-// put has requests look at f with what is removed now. The lock is held.
+// put makes f, with the keys that are removed now, the filter of requests. The caller holds the
+// lock.
 func (s *state) put(f *filter) {
 	g := *f
 	g.removed = s.removed
 	s.filter.Store(&g)
 }
 
-// forgetAdded forgets what was added too long ago. The lock is held.
+// forgetAdded drops keys that were added too long ago. The caller holds the lock.
 func (s *state) forgetAdded() {
 	old := 0
 	for old < len(s.added) && time.Since(s.added[old].at) > s.o.KeepAdded {
@@ -165,8 +168,8 @@ func (s *state) forgetAdded() {
 	s.added = s.added[old:]
 }
 
-// swap puts a new filter in the old one's place, with what was added by hand, and removed while its
-// list was read.
+// swap replaces the filter by a new one, with the keys that were added by hand, and without those
+// removed while its list was read.
 func (s *state) swap(f *filter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +181,7 @@ func (s *state) swap(f *filter) {
 	s.put(f)
 }
 
-// with and without copy: requests read the old one.
+// with and without return copies, because requests read the old map.
 func with(m map[uint64]bool, h uint64) map[uint64]bool {
 	n := make(map[uint64]bool, len(m)+1)
 	for k := range m {
@@ -199,13 +202,13 @@ func without(m map[uint64]bool, h uint64) map[uint64]bool {
 
 // Status is what the admin API shows of a guard.
 type Status struct {
-	Loaded bool `json:"loaded"` // else everything passes
+	Loaded bool `json:"loaded"` // otherwise all keys pass
 	Keys   int  `json:"keys"`
 	// FalsePositives is the share of unknown keys that pass, estimated from how full
 	// the filter is.
 	FalsePositives float64 `json:"false_positives"`
 	MemoryBytes    int64   `json:"memory_bytes"`
-	AgeSeconds     float64 `json:"age_seconds"` // since the list was last found to be right
+	AgeSeconds     float64 `json:"age_seconds"` // since the list was last read or found unchanged
 	Error          string  `json:"error,omitempty"`
 }
 

@@ -31,7 +31,7 @@ var UnknownKey = exchange.DeclareReason(exchange.ReasonInfo{
 	GRPC: grpc.NotFound,
 })
 
-// The bounds of options, and what is meant by 0.
+// The bounds and defaults of options.
 const (
 	MaxKeys               = 500_000_000
 	DefaultMaxKeys        = 50_000_000
@@ -42,20 +42,21 @@ const (
 
 // Options of the policy. One of File, URL and Redis is given.
 type Options struct {
-	// Key is what is looked up, in the form of exchange.ParseKey: a value of the route's pattern, a
-	// parameter of the query or a header. Requests without it pass.
+	// Key is what to look up, in the form of exchange.ParseKey: a value of the route's pattern, a
+	// query parameter or a header. Requests without it pass.
 	Key string
-	// File and URL have a list of the keys that exist, one a line.
+	// File and URL are where a list of the existing keys is, one per line.
 	File, URL string
 	// Redis has such a list as a set whose name is Set. The guard keeps it open.
 	Redis *redis.Client
 	Set   string
-	// Every is how long after a list was read it is looked at again; 0 for DefaultEvery.
+	// Every is the interval at which the list is checked again; 0 for DefaultEvery.
 	Every time.Duration
-	// FalsePositives is the share of keys that do not exist and pass all the same, 0.0001 to 0.5; 0 for
+	// FalsePositives is the share of non-existent keys that pass nevertheless, 0.0001 to 0.5; 0 for
 	// DefaultFalsePositives.
 	FalsePositives float64
-	// MaxKeys is the longest list that is read; 0 for DefaultMaxKeys. Reading takes 8 bytes a key.
+	// MaxKeys is the longest list that is read; 0 for DefaultMaxKeys. Reading takes 8 bytes per
+	// key.
 	MaxKeys int
 	// KeepAdded is for how long a key that was added by hand passes although the list does not have it;
 	// 0 for DefaultKeepAdded.
@@ -103,7 +104,7 @@ func New(o Options) (*Policy, error) {
 	return p, nil
 }
 
-// sources is how many there are of the list.
+// sources is how many sources of the list are given.
 func (o *Options) sources() (n int) {
 	for _, is := range []bool{o.File != "", o.URL != "", o.Redis != nil} {
 		if is {
@@ -129,7 +130,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Inherit takes over the filter of the policy that this one replaces, where it is of the same list.
+// Inherit takes over the filter of the policy that this one replaces, if it is of the same list.
 func (p *Policy) Inherit(old any) {
 	if q, ok := old.(*Policy); ok && q.state.hold() {
 		if q.o.comparable() != p.o.comparable() {
@@ -147,7 +148,7 @@ func (o *Options) comparable() string {
 		o.FalsePositives, o.MaxKeys, o.KeepAdded)
 }
 
-// Close lets go of the filter.
+// Close releases the filter.
 func (p *Policy) Close() { p.state.release() }
 
 // OnRequest refuses keys that the filter does not have.
@@ -182,8 +183,8 @@ func (p *Policy) find(x *exchange.Exchange) []byte {
 	return key
 }
 
-// Add lets a key pass from now on, and Remove refuses one that the list has, until the list says
-// otherwise: what was added stays for Options.KeepAdded even so. Any goroutine.
+// Add lets a key pass from now on, and Remove refuses a key that is in the list, until the list is
+// read again. An added key then still passes for Options.KeepAdded. Any goroutine may call them.
 func (p *Policy) Add(key string) error { return p.state.change(key, true) }
 
 // Remove refuses a key: see Add.

@@ -16,10 +16,10 @@ import (
 const (
 	maxKey      = 4 << 10          // bytes of a key
 	fetchTime   = 10 * time.Minute // for a list at a URL
-	retryAtMost = time.Minute      // after a list that could not be read, where Every is longer
+	retryAtMost = time.Minute      // after a failure to read the list, if Every is longer
 )
 
-// seen is what tells whether a list has changed since it was read.
+// seen is what shows whether a list has changed since it was read.
 type seen struct {
 	size     int64
 	modified time.Time
@@ -51,7 +51,7 @@ func (s *state) keep(ctx context.Context) {
 	}
 }
 
-// load reads the list once, and makes its filter that of the requests.
+// load reads the list once, and makes a filter from it for the requests.
 func (s *state) load(ctx context.Context) error {
 	s.mu.Lock()
 	before := s.seen
@@ -91,7 +91,7 @@ func (s *state) load(ctx context.Context) error {
 	return err
 }
 
-// read gives the hashes of a list's keys, or errUnchanged.
+// read returns the hashes of a list's keys, or errUnchanged.
 func (s *state) read(ctx context.Context, before seen) ([]uint64, seen, error) {
 	if s.o.Redis != nil {
 		hashes, err := s.readSet(ctx)
@@ -119,7 +119,7 @@ func (s *state) read(ctx context.Context, before seen) ([]uint64, seen, error) {
 	return hashes, now, err
 }
 
-// hashes reads a list, a key a line. A list without keys is taken for a mistake: it would refuse
+// hashes reads a list with one key per line. An empty list is an error, because it would refuse
 // everything.
 func (s *state) hashes(ctx context.Context, from io.Reader) ([]uint64, error) {
 	var all []uint64

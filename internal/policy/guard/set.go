@@ -9,19 +9,21 @@ import (
 )
 
 const (
-	scanCount = 1000            // members of one step, about: Redis serves others between steps
+	scanCount = 1000            // members per step, about: Redis serves others between steps
 	scanTime  = 5 * time.Second // for one step
-	// maxScans bounds the steps, for a set that grows as fast as it is read: as many as for a set of
-	// MaxKeys that has been emptied but for a hundredth, whose table Redis has not made smaller yet.
+	// maxScans bounds the steps, in case a set grows as fast as it is read. It allows as many steps
+	// as for a set of MaxKeys of which all but a hundredth were removed, and whose table Redis has
+	// not shrunk yet.
 	maxScans = 100
-	// leastRead is the share of the members that a scan must find. It finds all that are there from its
-	// begin to its end: less means that the set was removed meanwhile, and a list of the rest would
-	// turn away what exists. Keys that come and go while it is read may be the difference.
+	// leastRead is the share of the members that a scan must find. A scan finds all members that
+	// exist from its beginning to its end. If it finds fewer, the set was removed meanwhile, and a
+	// list of the rest would refuse existing keys. The margin is for keys that are added and
+	// removed during the scan.
 	leastRead = .9
 )
 
-// readSet gives the hashes of the members of a set in Redis. Some come twice while Redis moves
-// them: they are counted as often, and take room, but change nothing.
+// readSet returns the hashes of the members of a set in Redis. Some members come twice while Redis
+// moves them. They are counted twice and take room, but do no harm.
 func (s *state) readSet(ctx context.Context) ([]uint64, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTime)
 	defer cancel()
@@ -65,7 +67,7 @@ func (s *state) readSet(ctx context.Context) ([]uint64, error) {
 	return all, nil
 }
 
-// members is how many the set has.
+// members is the number of members of the set.
 func (s *state) members(ctx context.Context) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, scanTime)
 	defer cancel()

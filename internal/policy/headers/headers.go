@@ -34,7 +34,7 @@ type Options struct {
 // Request changes the fields of requests.
 type Request struct {
 	changes changes
-	host    *exchange.Template // nil where Host is not set
+	host    *exchange.Template // nil if Host is not set
 }
 
 // Response changes the fields of responses.
@@ -49,22 +49,22 @@ var (
 	_ exchange.ResponseRemover = (*Response)(nil)
 )
 
-// changes are the options made ready.
+// changes are the compiled options.
 type changes struct {
 	remove [][]byte
 	set    []change
 	add    []change
 }
 
-// change is one field to write: ready as it is, or with a template for its value.
+// change is one field to write: either ready-made, or with a template for its value.
 type change struct {
 	field head.Field
 	value *exchange.Template
 }
 
-// NewRequest reads the changes of requests. Host may be set: that is the Host which the upstream
-// gets, and what ${host} is from then on, so it takes effect after all other changes. A value that
-// is not a host and port, from variables, is dropped and the client's Host stays.
+// NewRequest reads the changes of requests. Host may be set. The upstream then gets that Host, and
+// ${host} has that value from then on, so it takes effect after all other changes. If variables
+// give a value that is not a host and port, it is dropped, and the client's Host stays.
 func NewRequest(o Options) (*Request, error) {
 	p := &Request{}
 	set := maps.Clone(o.Set)
@@ -181,7 +181,7 @@ func (p *Request) RequestRemoved() []string { return p.changes.removed() }
 // ResponseRemoved implements exchange.ResponseRemover.
 func (p *Response) ResponseRemoved() []string { return p.changes.removed() }
 
-// removed are the names of which nothing that was received is passed on.
+// removed are the names whose received fields are not forwarded.
 func (c *changes) removed() (names []string) {
 	for _, name := range c.remove {
 		names = append(names, string(name))
@@ -207,7 +207,7 @@ func (c *changes) apply(fields *head.List, x *exchange.Exchange) {
 	}
 }
 
-// append writes the field. Fields without variables carry their line, which serialisers copy whole.
+// append writes the field. Fields without variables have a complete line, which serialisers copy.
 func (c *change) append(fields *head.List, x *exchange.Exchange) {
 	if c.value == nil {
 		fields.Append(c.field)
@@ -217,11 +217,11 @@ func (c *change) append(fields *head.List, x *exchange.Exchange) {
 	f.Name, f.Value = c.field.Name, x.Render(c.value)
 }
 
-// maxAuthority is the longest host name, a colon and a port.
+// maxAuthority is the length of the longest host name with a colon and a port.
 const maxAuthority = 253 + 1 + 5
 
-// isAuthority says whether b can be a Host: lower-case, as head.Request has it. It does not check
-// more than that nothing else than a host and port could be read in it.
+// isAuthority reports whether b can be a Host, in lower case as in head.Request. It checks only
+// that b cannot be read as anything but a host and port.
 func isAuthority(b []byte) bool {
 	if len(b) == 0 || len(b) > maxAuthority {
 		return false

@@ -30,7 +30,7 @@ import (
 	"plimsoll/internal/invariant"
 )
 
-// The reasons of refusals. A value over its bound is its client's doing.
+// The reasons of refusals. If a value exceeds its bound, that is the client's fault.
 var (
 	RouteFull = exchange.DeclareReason(exchange.ReasonInfo{
 		Label: "route_full", Fault: exchange.ProtectionFault,
@@ -53,12 +53,12 @@ const (
 // Options of the policy. At least one of Max and PerValue is given.
 type Options struct {
 	Max int // requests of the route, 0 for no bound
-	// Key is what PerValue counts apart, in the form of exchange.ParseKey. Of a client's IPv6 address
-	// the first 64 bits count.
+	// Key is what PerValue counts separately, in the form of exchange.ParseKey. Only the first 64
+	// bits of a client's IPv6 address count.
 	Key         string
 	PerValue    int  // requests of each value of the key
-	SkipMissing bool // requests without the key have no bound of their own; else they are one value
-	Values      int  // that are counted apart, 0 for 65536; 4 bytes each
+	SkipMissing bool // requests without the key have no bound per value; else they are one value
+	Values      int  // values counted separately, 0 for 65536; 4 bytes each
 	Env         exchange.Env
 }
 
@@ -75,14 +75,14 @@ type Policy struct {
 	values  *table // nil without a key
 }
 
-// state is what a reload carries over whatever changed.
+// state is what a reload always carries over.
 type state struct {
 	underWay atomic.Int64
 	_        [56]byte // every request writes the word before
 	loops    []counts
 }
 
-// counts are one loop's, on cache lines of their own. Only their loop adds.
+// counts are the counters of one loop, on separate cache lines. Only that loop adds to them.
 type counts struct {
 	routeFull, clientFull, shared atomic.Uint64
 	_                             [104]byte
@@ -131,11 +131,11 @@ func New(o Options) (*Policy, error) {
 	return p, nil
 }
 
-// Sheds implements exchange.SheddingPolicy: what is refused for the route's bound may be answered
-// from what is stored.
+// Sheds implements exchange.SheddingPolicy: requests refused because of the route's bound may be
+// answered from the cache.
 func (p *Policy) Sheds() {}
 
-// OnRequest gives the request a place, or refuses it.
+// OnRequest counts the request, or refuses it.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	stats := &p.state.loops[x.Loop()]
 	taken := routeCounted
@@ -166,15 +166,15 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 func (p *Policy) find(x *exchange.Exchange) []byte {
 	value := p.key.Find(x)
 	if p.key.Kind() == exchange.AddressKey && len(value) == 16 && string(value[:12]) != mapped {
-		return value[:8] // what one client has of IPv6 addresses, at least
+		return value[:8] // a client has at least a /64 of IPv6 addresses
 	}
 	return value
 }
 
-// mapped begins an IPv4 address in 16 bytes.
+// mapped is the prefix of an IPv4 address in 16 bytes.
 const mapped = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff"
 
-// enter counts a request of the route, where there is room.
+// enter counts a request of the route, if there is room.
 func (p *Policy) enter() bool {
 	for most := int64(p.options.Max); most > 0; {
 		n := p.state.underWay.Load()
@@ -189,13 +189,13 @@ func (p *Policy) enter() bool {
 	return true
 }
 
-// What Exchange.InFlight says, beside the value's place.
+// Bits of Exchange.InFlight, in addition to the value's place.
 const (
 	routeCounted = uint64(1) << 63
 	valueCounted = uint64(1) << 62
 )
 
-// OnDone gives back what the request has.
+// OnDone ends the counting of the request.
 func (p *Policy) OnDone(x *exchange.Exchange, _ exchange.End) {
 	p.give(x.InFlight)
 	x.InFlight = 0
@@ -213,17 +213,17 @@ func (p *Policy) give(taken uint64) {
 	}
 }
 
-// refuse answers with the reason. Clients that all came again at the same time would be refused
-// again, so each is told another one, of the next four seconds.
+// refuse answers with the reason. Clients that all retried at the same time would be refused again,
+// so Retry-After is spread over the next four seconds.
 func refuse(x *exchange.Exchange, status int, reason exchange.Reason) exchange.PolicyVerdict {
 	verdict := x.Refuse(status, reason)
 	x.RetryAfter(1 + int(uint64(x.Start)*0x9e3779b97f4a7c15>>62))
 	return verdict
 }
 
-// Inherit goes on counting where the policy before it does: what is under way is counted still. The
-// values' counts go on where their key means the same; else the new policy counts the requests that
-// come from now on.
+// Inherit continues the previous policy's counts, so that requests under way still count. It
+// continues the counts of values if Key and Values are unchanged; otherwise the new policy counts
+// only requests from now on.
 func (p *Policy) Inherit(old any) {
 	o := old.(*Policy)
 	p.state = o.state
@@ -258,7 +258,7 @@ type Status struct {
 	Max         int    `json:"max,omitempty"`
 	Key         string `json:"key,omitempty"`
 	MaxPerValue int    `json:"max_per_value,omitempty"`
-	Values      int    `json:"values"` // that have requests under way
+	Values      int    `json:"values"` // values with requests under way
 	RouteFull   uint64 `json:"route_full"`
 	ClientFull  uint64 `json:"client_full"`
 	Shared      uint64 `json:"shared"`

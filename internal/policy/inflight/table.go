@@ -43,13 +43,13 @@ func newTable(values int, secret *hash.Secret) *table {
 	return &table{make([]atomic.Uint64, sets), secret}
 }
 
-// way is the part of a set's word at a shift of 0 or wayBits: its count, and whose it is.
+// way returns the count and the tag of the place at a shift of 0 or wayBits in a set's word.
 func way(word uint64, shift uint64) (count, tag uint64) {
 	return word >> shift & countMask, word >> (shift + countBits) & countMask
 }
 
-// take counts a request of a value that has fewer than most. The place is for give. sharing says
-// that the value has no place of its own.
+// take counts a request of a value that has fewer than most; otherwise ok is false. place is to be
+// passed to give. sharing says that the value has no place of its own.
 func (t *table) take(value []byte, most uint64) (place uint64, sharing, ok bool) {
 	h, _ := t.secret.Sum(value)
 	index, tag := h&uint64(len(t.sets)-1), h>>(64-countBits)
@@ -71,7 +71,7 @@ func (t *table) take(value []byte, most uint64) (place uint64, sharing, ok bool)
 	}
 }
 
-// choose is the value's own place, or a free one, or one that it shares.
+// choose returns the value's own place, or a free one, or one that it shares.
 func choose(word, h, tag uint64) (shift uint64, sharing bool) {
 	count0, tag0 := way(word, 0)
 	count1, tag1 := way(word, wayBits)

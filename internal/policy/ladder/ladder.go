@@ -47,31 +47,32 @@ var Series = []exchange.Series{{
 	Help: "Answers given in place of a failure or a refusal, by step.",
 }}
 
-// Options say what the route has in place of the live answer.
+// Options say what the route sends in place of the live answer.
 type Options struct {
-	// Answer is the static answer, nil for none. Its Headers are not changed, and may not name Field.
-	// In its body, and in the values of its headers, "${...}" is a variable; see exchange.Template.
+	// Answer is the static answer; nil for none. Its Headers are not modified, and must not contain
+	// Field. In its body, and in the values of its headers, "${...}" is a variable; see
+	// exchange.Template.
 	Answer    *exchange.StaticOptions
-	PathNames []string // of the route's pattern, for the variables
-	Plain     bool     // the body has no variables, whatever it looks like
+	PathNames []string // names in the route's pattern, for the variables
+	Plain     bool     // the body has no variables, even if it contains "${"
 	Stored    bool     // the route has a cache
 	Loops     int      // how many there are
-	Barred    uint16   // the classes that do not get the static answer: bit 0 for P0
+	Barred    uint16   // the classes that may not get the static answer: bit 0 for P0
 }
 
-// Policy answers where the upstream did not.
+// Policy answers if the upstream has not.
 type Policy struct {
 	answer *exchange.Static // nil for none
-	page   *page            // what of it is filled in for each exchange; nil for nothing
+	page   *page            // the parts of it that are filled in for each exchange; nil for none
 	stored bool
 	barred uint16
 	parts  []part // one for each loop, shared with the policies before and after a reload
 }
 
-// part is what a loop has for itself, on cache lines of its own.
+// part is the state of one loop, on separate cache lines.
 type part struct {
-	given [exchange.Steps]atomic.Uint64 // only its loop adds
-	spare *body                         // that can be used again
+	given [exchange.Steps]atomic.Uint64 // only its loop adds to it
+	spare *body                         // free list
 	kept  int
 	_     [80]byte
 }
@@ -116,8 +117,8 @@ func has(headers map[string]string, name string) bool {
 	return false
 }
 
-// OnResponse lets what the upstream answered pass, replaces the gateway's own answer where it may,
-// and marks what stands in for the live one.
+// OnResponse passes the upstream's answers, replaces the gateway's own answer if it may, and marks
+// answers that stand in for the live one.
 func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	if x.Reason == exchange.NoReason {
 		return exchange.Continue
@@ -133,8 +134,8 @@ func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// degrade replaces the gateway's own answer, Retry-After and all, where it is not the client's doing,
-// the request has changed nothing and its class allows it.
+// degrade replaces the gateway's own answer, including Retry-After, if the client is not at fault,
+// the request has changed nothing, and its class allows it.
 func (p *Policy) degrade(x *exchange.Exchange) {
 	if p.answer == nil || p.barred>>x.Class&1 != 0 || !x.MayDegrade() {
 		return
@@ -165,7 +166,7 @@ func (p *Policy) Metrics(emit func(series int, value float64, labels ...string))
 		if step == exchange.StepStatic {
 			has = p.answer != nil
 		}
-		if has || sum > 0 { // the route had it before a reload
+		if has || sum > 0 { // the route had this step before a reload
 			emit(0, float64(sum), step.String())
 		}
 	}

@@ -9,10 +9,10 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-// page is what of a static answer is filled in for each exchange: compiled when the config is
-// loaded, and rendered into memory that its loop uses again.
+// page is the parts of a static answer that are filled in for each exchange. They are compiled when
+// the config is loaded, and rendered into memory that the loop reuses.
 type page struct {
-	body   *exchange.Template // nil where it is the answer's own
+	body   *exchange.Template // nil if the answer's own body is used
 	fields []field
 }
 
@@ -21,8 +21,8 @@ type field struct {
 	value *exchange.Template
 }
 
-// newPage takes out of o what has variables; nil for nothing. What has none stays there, with its
-// escapes undone.
+// newPage removes from o the parts that have variables; it returns nil if there are none. Parts
+// without variables stay in o, with "$${" replaced by "${".
 func newPage(o *exchange.StaticOptions, pathNames []string, plain bool) (*page, error) {
 	p := &page{}
 	names := make([]string, 0, len(o.Headers))
@@ -39,7 +39,7 @@ func newPage(o *exchange.StaticOptions, pathNames []string, plain bool) (*page, 
 			constant, ok = value.Constant()
 		}
 		switch isType := strings.EqualFold(name, "Content-Type"); {
-		case !strings.Contains(text, "${"): // NewStatic judges it
+		case !strings.Contains(text, "${"): // NewStatic checks it
 			if isType {
 				contentType = text
 			}
@@ -80,8 +80,8 @@ func (p *page) takeBody(o *exchange.StaticOptions, pathNames []string, contentTy
 		o.Body = constant
 		return nil
 	}
-	// The text stays in o, so that NewStatic sees that there is a body: it may have to refuse that, or
-	// give it a type.
+	// The text stays in o, so that NewStatic sees that there is a body, which it may have to refuse
+	// or give a type.
 	p.body = body
 	return nil
 }
@@ -100,19 +100,20 @@ func (p *page) answer(x *exchange.Exchange, static *exchange.Static, w *part) {
 	}
 }
 
-// The bodies that a loop keeps for their next use, and the longest that is kept.
+// maxSpare is how many bodies a loop keeps for reuse; maxKept is the size in bytes of the largest
+// that is kept.
 const (
 	maxSpare = 64
 	maxKept  = 16 << 10
 )
 
-// body is one exchange's, as a source: so it has its memory until the exchange is over, and then gives
-// it back.
+// body is the body of one exchange, as a Source, so that its memory is kept until the exchange is
+// over and then reused.
 type body struct {
 	w    *part
 	text []byte
 	at   int
-	next *body // of those that can be used again
+	next *body // in the free list
 }
 
 func (w *part) newBody() *body {

@@ -27,13 +27,13 @@ type decision struct {
 	hold  exchange.Hold
 }
 
-// remote is a shared limit's part in a decision.
+// remote is the state of one shared limit in a decision.
 type remote struct {
 	limit  *limit
 	params *params
 	rule   *shared.Rule
 	key    string
-	value  []byte // its own: the answer may come when the exchange is over
+	value  []byte // a copy: the answer may come when the exchange is over
 
 	asks  bool // Redis, and
 	batch bool // for a lease
@@ -49,7 +49,7 @@ type remote struct {
 	by source
 }
 
-// source is who decided for a shared limit.
+// source is what decided for a shared limit.
 type source uint8
 
 const (
@@ -60,12 +60,12 @@ const (
 	byHere // Redis has not answered: this instance's own count
 )
 
-// decided says whether the limit has said something to the request.
+// decided reports whether the limit has decided about the request.
 func (s *spot) decided() bool {
 	return !s.skipped && (s.state != nil || s.remote != nil && s.remote.by != nobody)
 }
 
-// elsewhere says whether the limit counts outside the store of this instance.
+// elsewhere reports whether the limit counts outside this instance's store.
 func (s *spot) elsewhere() bool { return s.remote != nil && s.remote.by != byHere }
 
 // decideShared decides for a route that has shared limits.
@@ -101,7 +101,7 @@ func (p *Policy) decideShared(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Held
 }
 
-// look asks the limits of this instance, and finds what the others need.
+// look checks the limits of this instance, and finds what the others need.
 func (d *decision) look(x *exchange.Exchange, now int64) bool {
 	passes := true
 	for i, l := range d.p.limits {
@@ -163,7 +163,7 @@ func (d *decision) lease(now int64) bool {
 	return true
 }
 
-// undo gives back what was taken elsewhere than in the stores of this instance.
+// undo returns what was taken outside the stores of this instance.
 func (d *decision) undo(now int64) {
 	for i := range d.spots {
 		s := &d.spots[i]
@@ -174,14 +174,15 @@ func (d *decision) undo(now int64) {
 			r.place.giveBackLease(now, r.limit.batch)
 		case r.by == byRedis && s.pass:
 			r.limit.Shared.Store.GiveBack(r.rule, r.key, 1, r.answer)
-		case r.batch && r.call == nil: // nobody will ask
+		case r.batch && r.call == nil: // no request will be sent for it
 			r.at.kind, r.at.until = leaseStock, now
 			r.place.state.CompareAndSwap(r.word, r.at.pack())
 		}
 	}
 }
 
-// ask calls Redis. A limit that only counts is asked beside the exchange, which does not wait.
+// ask calls Redis. For a limit that only counts, the call is made in the background and the
+// exchange does not wait.
 func (d *decision) ask(r *remote, s *spot, loop int) {
 	l, n := r.limit, int64(1)
 	if r.batch {
@@ -215,8 +216,8 @@ func (d *decision) ask(r *remote, s *spot, loop int) {
 	d.left.Add(-1)
 }
 
-// fill puts what a batch brought into the lease, unless that has another owner by now, or another
-// request has asked since: then it is lost.
+// fill adds the requests granted to a batch to the lease. If the lease has a new owner by now, or
+// another request has asked since, they are lost.
 func (r *remote) fill() {
 	if !r.batch {
 		return
@@ -230,7 +231,7 @@ func (r *remote) fill() {
 	r.place.state.CompareAndSwap(r.word, r.at.pack())
 }
 
-// refill asks for so many requests beside the one that decides.
+// refill asks Redis for the given number of requests, in the background.
 func (r *remote) refill(value []byte, n int64) {
 	l, p := r.limit, r.place
 	_, err := l.Shared.Store.Take(r.rule, l.Shared.Store.Key(l.scope, value), n,
@@ -242,7 +243,7 @@ func (r *remote) refill(value []byte, n int64) {
 	}
 }
 
-// count counts what a limit that only counts was told.
+// count records the answer for a limit that only counts.
 func (r *remote) count(loop int) {
 	l := r.limit
 	switch {
@@ -256,7 +257,7 @@ func (r *remote) count(loop int) {
 	}
 }
 
-// finish decides when the answers are there, or no more of them are waited for.
+// finish decides once all answers have arrived, or waiting for them has ended.
 func (d *decision) finish(x *exchange.Exchange) exchange.PolicyVerdict {
 	now, refused := x.Now(), false
 	var denied *shared.Store
@@ -286,7 +287,7 @@ func (d *decision) finish(x *exchange.Exchange) exchange.PolicyVerdict {
 	return d.p.refuse(x, d.spots, now)
 }
 
-// settle writes down what was decided for a limit that Redis was asked for, and says whether the
+// settle records the decision for a limit for which Redis was asked, and reports whether the
 // request is denied because Redis has not answered.
 func (d *decision) settle(s *spot, loop int) (denied bool) {
 	r := s.remote

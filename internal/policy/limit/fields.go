@@ -46,12 +46,13 @@ func (p *Policy) prepareFields(x *exchange.Exchange, spots []spot, now int64, wh
 	x.RateLimit, x.RateLimitPolicy = left, policy
 }
 
-// fieldSize is what a member takes beyond the name: two quotes, two keys, two numbers and a comma.
+// fieldSize is how many bytes a member takes besides the name: two quotes, two keys, two numbers
+// and a comma.
 const fieldSize = 2 + 6 + 2*20 + 2
 
 func (l *limit) speaks(s *spot, when Headers) bool {
 	if r := s.remote; r != nil && s.pass && r.by != byRedis && r.by != byHere {
-		return false // what is left is not known here
+		return false // what is left is not known in this instance
 	}
 	return s.decided() && !l.DryRun && (l.Headers == Always || l.Headers == when)
 }
@@ -65,7 +66,7 @@ func appendNumbers(b []byte, key1 string, value1 int64, key2 string, value2 int6
 	return strconv.AppendInt(append(b, key2...), value2, 10)
 }
 
-// left is what is left after the decision; a request that another limit refuses takes nothing.
+// left is what is left after the decision. A request that another limit refuses takes nothing.
 func (s *spot) left(now int64, refused bool) (tokens, until int64) {
 	if s.elsewhere() {
 		return s.remote.answer.Left, int64(s.remote.answer.Reset)
@@ -103,7 +104,7 @@ func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	if len(x.RateLimit) > 0 {
 		x.Response.Fields.Add(rateLimitName, x.RateLimit)
 		x.Response.Fields.Add(rateLimitPolicyName, x.RateLimitPolicy)
-		x.RateLimit = nil // once, also where another answer takes this response's place
+		x.RateLimit = nil // only once, even if another answer replaces this response
 	}
 	return exchange.Continue
 }

@@ -41,7 +41,7 @@ const (
 type lease struct {
 	kind  uint64
 	until int64 // nanoseconds, in whole ticks
-	count int64 // requests that may pass
+	count int64 // number of requests that may pass
 	size  uint  // the last lease was of 1<<size requests
 }
 
@@ -65,7 +65,7 @@ func (l lease) pack() uint64 {
 		ticks<<(leaseSizeBits+leaseCountBits) | uint64(l.count)<<leaseSizeBits | uint64(l.size)
 }
 
-// leaseVerdict is what a lease says to a request.
+// leaseVerdict is the decision of a lease about a request.
 type leaseVerdict uint8
 
 const (
@@ -73,7 +73,7 @@ const (
 	leaseRefills              // it passes, and somebody asks beside it for what the lease lacks
 	leaseRefuses
 	leaseAsks  // Redis, for a batch
-	leaseAlone // asks Redis for itself: another request asks for a batch already
+	leaseAlone // asks Redis only for itself: another request is already asking for a batch
 )
 
 // step is what a request at a time makes of a lease. asked is until when an answer counts.
@@ -120,7 +120,7 @@ func (l lease) refill(now, batch int64) (next lease, v leaseVerdict) {
 // most is how many requests the lease is of.
 func (l lease) most(batch int64) int64 { return min(batch, 1<<l.size) }
 
-// refilled is the lease after an answer to refill; what was there stays.
+// refilled is the lease after an answer to refill. What was there stays.
 func (l lease) refilled(granted int64, now, batch int64) lease {
 	l.kind = leaseStock
 	if granted > 0 {
@@ -140,7 +140,7 @@ func (l lease) answered(granted int64, wait, now int64) lease {
 	return l
 }
 
-// leases are a limit's leases by value.
+// leases are the leases of a limit, by value.
 type leases struct {
 	table *table
 	rules atomic.Pointer[params] // for the table: which states are idle
@@ -154,7 +154,8 @@ func newLeases(values int) *leases {
 	return l
 }
 
-// locate fills p with a value's place; false when there is none, and the request asks alone.
+// locate fills p with a value's place. It returns false if there is none; the request then asks
+// only for itself.
 func (l *leases) locate(p *place, h, g uint64, value []byte, now int64) bool {
 	if len(value) == 0 {
 		l.rest.at(p)

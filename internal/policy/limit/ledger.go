@@ -16,7 +16,7 @@ type ledger struct {
 	shared bool
 }
 
-// account is what is known of one value since its limit has the present numbers.
+// account is what is known about one value since its limit has had the present numbers.
 type account struct {
 	params *params
 	// everything says that what was counted is known: that the value passed nothing before.
@@ -35,7 +35,7 @@ const (
 	ticks     = 2 << logTick
 )
 
-// note takes a decision down, and panics when it is not the law's.
+// note records a decision, and panics if it violates the limit.
 func (g *ledger) note(s *spot, now int64) {
 	p := s.outcome.params
 	if s.remote != nil || p == nil {
@@ -67,8 +67,8 @@ func (g *ledger) note(s *spot, now int64) {
 	}
 }
 
-// weigh says what the law does with a request: 1 that it must not pass, -1 that it must, and 0 where
-// roundings decide.
+// weigh says what the limit demands for a request: 1 that it must not pass, -1 that it must pass,
+// and 0 if rounding decides.
 func (a *account) weigh(cost, now int64) int {
 	p := a.params
 	switch p.algorithm {
@@ -146,5 +146,5 @@ func (a *account) turn(now int64) {
 	}
 }
 
-// interval is how long a token takes to come, in nanoseconds.
+// interval is the time between two tokens in nanoseconds.
 func (p *params) interval() float64 { return float64(p.rate.Per) / float64(p.rate.Count) }

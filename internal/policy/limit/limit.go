@@ -41,13 +41,13 @@ var RateLimited = exchange.DeclareReason(exchange.ReasonInfo{
 	Text: "too many requests; Retry-After says when to come again", GRPC: grpc.ResourceExhausted,
 })
 
-// Policy asks the limits of a route.
+// Policy applies the limits of a route.
 type Policy struct {
-	limits []*limit // those that are hardest to give back to last
+	limits []*limit // those to which it is hardest to give back come last
 	shares bool     // one of them is shared
 }
 
-// limit is one of them.
+// limit is one limit of a route.
 type limit struct {
 	*setting
 	*limiter
@@ -131,7 +131,7 @@ type spot struct {
 	place
 	outcome
 	value   []byte
-	skipped bool    // the request lacks the key, and may
+	skipped bool    // the request lacks the key, which is allowed
 	spilled bool    // the value shares its place with others
 	aside   bool    // Redis is asked beside the request, which only counts
 	remote  *remote // of a shared limit
@@ -183,7 +183,7 @@ func (l *limit) locate(s *spot, now int64) {
 	s.spilled = l.store.Load().locate(&s.place, l.secret, s.value, now)
 }
 
-// takeAll counts the request with every limit, or with none. It says whether it passes.
+// takeAll counts the request with every limit, or with none. It reports whether the request passes.
 func (p *Policy) takeAll(spots []spot, now int64) bool {
 	for i, l := range p.limits {
 		s := &spots[i]
@@ -202,7 +202,7 @@ func (p *Policy) takeAll(spots []spot, now int64) bool {
 		if s.pass || l.DryRun {
 			continue
 		}
-		// Another loop was quicker since all limits were asked.
+		// Another loop has taken from this limit since all limits were checked.
 		for j := range i {
 			if earlier := &spots[j]; earlier.pass && !earlier.skipped && !earlier.elsewhere() {
 				earlier.giveBack(&earlier.outcome, max(now, l.now()))
@@ -310,7 +310,7 @@ func (l *limit) inherit(o *limit) {
 	}
 }
 
-// Has says whether a limit has the name.
+// Has reports whether there is a limit with this name.
 func (p *Policy) Has(name string) bool {
 	return slices.ContainsFunc(p.limits, func(l *limit) bool { return l.Name == name })
 }
@@ -382,7 +382,7 @@ func (p *Policy) SetOverride(name, value string, rate Rate, burst int64) error {
 	return nil
 }
 
-// changeable finds a limit whose numbers can be changed at run time.
+// changeable returns a limit whose numbers can be changed at run time.
 func (p *Policy) changeable(name string, burst int64) (*limit, error) {
 	for _, l := range p.limits {
 		switch {

@@ -7,7 +7,7 @@ import (
 	"plimsoll/internal/hash"
 )
 
-// limiter is the state of one limit. The policies that a reload replaces and makes share it.
+// limiter is the state of one limit. The policies before and after a reload share it.
 type limiter struct {
 	secret *hash.Secret
 	now    func() int64 // for goroutines, and where a loop's time is too old
@@ -16,10 +16,10 @@ type limiter struct {
 	leases *leases // nil unless the limit is leased
 	aside  aside
 
-	mu      sync.Mutex         // orders changes; no decision takes it
+	mu      sync.Mutex         // serialises changes; decisions do not take it
 	set     bool               // the numbers were changed at run time
-	current map[string]*params // the overrides in force
-	// overridden are those that were changed or added at run time.
+	current map[string]*params // the active overrides
+	// overridden are the overrides that were changed or added at run time.
 	overridden map[string]bool
 }
 
@@ -30,13 +30,13 @@ type aside struct{ allowed, wouldRefuse, unavailable atomic.Int64 }
 // store is what is counted. Changes make a new one that shares with the old what means the same.
 type store struct {
 	rules     *atomic.Pointer[params]
-	table     *table // nil where all requests share one place
-	spill     []own  // for values that find no place in the table
+	table     *table // nil if all requests share one place
+	spill     []own  // for values without a place in the table
 	rest      *own   // for requests without the key, or for all
 	overrides map[[2]uint64]*own
 }
 
-// own is a place that always belongs to the same values. It has cache lines for itself.
+// own is a place that always belongs to the same values. It is on separate cache lines.
 type own struct {
 	state  atomic.Uint64
 	params *atomic.Pointer[params]
@@ -114,7 +114,7 @@ func (s *store) locate(p *place, secret *hash.Secret, value []byte, now int64) (
 	return true
 }
 
-// outcome is what a limit says to a request.
+// outcome is the decision of a limit about a request.
 type outcome struct {
 	pass bool
 	gone bool  // the place is another value's, or the value has another place: look again
@@ -126,7 +126,7 @@ type outcome struct {
 	params        *params
 }
 
-// look says what take would.
+// look returns what take would return, without counting the request.
 func (p *place) look(now int64) (o outcome) {
 	o.before = p.state.Load()
 	if !p.own(o.before) {
@@ -190,12 +190,12 @@ func (p *place) giveBack(o *outcome, now int64) {
 	}
 }
 
-// change puts new numbers in force.
+// change activates new numbers.
 func (l *limiter) change(p *params) {
 	s := l.store.Load()
 	old := s.rules.Load()
 	if p.algorithm == SlidingLog && p.quota != old.quota {
-		// The rings have another length: what they hold cannot be kept.
+		// The rings have a different length, so their contents cannot be kept.
 		fresh := newStore(p.after(old, l.now()), s.table != nil, s.values())
 		fresh.overrides = s.overrides
 		l.store.Store(fresh)
@@ -219,7 +219,7 @@ func (s *store) values() int {
 	return int(s.table.mask+1) * ways
 }
 
-// override puts overrides in force: those of values that had one keep their state.
+// override activates overrides. Values that already had one keep their state.
 func (l *limiter) override(of map[string]*params) {
 	l.current = of
 	s := *l.store.Load()

@@ -17,23 +17,24 @@ type Options struct {
 	Env    exchange.Env
 }
 
-// Limit is one limit.
+// Limit is the options of one limit.
 type Limit struct {
 	Name      string // by which a reload finds its state, in responses and metrics: see CheckName
 	Algorithm Algorithm
 	Rate      Rate
-	Burst     int64 // tokens of a bucket; 0 for the rate's count, or 1 with GCRA
+	Burst     int64 // tokens in a bucket; 0 for the rate's count, or 1 with GCRA
 	Cost      int64 // tokens of a request; 0 for 1
 	// CostHeader is a field by which a trusted peer says what its request costs, from 1 to MaxCost.
 	// Empty for none.
 	CostHeader string
 	MaxCost    int64
-	// Key is what is counted apart, in the form of exchange.ParseKey; empty counts all together.
+	// Key is what is counted separately, in the form of exchange.ParseKey. If empty, all requests
+	// count together.
 	Key              string
 	Prefix4, Prefix6 int // bits of a client's address that count; 0 for 32 and 64
-	// SkipMissing lets requests pass that lack the key. Otherwise they count together.
+	// SkipMissing lets requests without the key pass. Otherwise they count together.
 	SkipMissing bool
-	Values      int           // that are counted apart; 0 for as many as usual
+	Values      int           // values counted separately; 0 for the default
 	Queue       int64         // requests of a value that a leaky bucket lets wait; 0 for 100
 	MaxWait     time.Duration // how long at most
 	Overrides   map[string]Override
@@ -74,8 +75,8 @@ var keyKinds = []exchange.KeyKind{
 	exchange.AddressKey, exchange.HeaderKey, exchange.CookieKey, exchange.PathKey, exchange.QueryKey,
 }
 
-// CheckName says why a limit cannot have a name. It stands in a response field as a string (RFC
-// 9651, section 3.3.3).
+// CheckName returns an error if a limit cannot have the name. The name is sent in a response field
+// as a string (RFC 9651, section 3.3.3).
 func CheckName(name string) error {
 	if name == "" || len(name) > 64 {
 		return fmt.Errorf("%q has %d characters; give 1 to 64", name, len(name))
@@ -178,7 +179,7 @@ func (l Limit) check() (*setting, error) {
 	return s, s.makeOverrides()
 }
 
-// makeRoom settles how many values are counted apart.
+// makeRoom determines how many values are counted separately.
 func (s *setting) makeRoom() error {
 	each := int64(1)
 	if s.Algorithm == SlidingLog {
@@ -292,8 +293,8 @@ func (s *setting) find(x *exchange.Exchange) []byte {
 	return value
 }
 
-// price is what the request costs if it says so itself, or 0. Only trusted peers are believed, and
-// nobody pays more than the most: one that asks for more would never pass.
+// price is what the request says that it costs, or 0 if it does not. Only trusted peers may say so,
+// and the cost is capped at the maximum, because a more expensive request would never pass.
 func (s *setting) price(x *exchange.Exchange) int64 {
 	if s.costHeader == nil || !x.PeerTrusted {
 		return 0
@@ -312,7 +313,7 @@ func (s *setting) price(x *exchange.Exchange) int64 {
 	return cost
 }
 
-// maskAddress clears what of an address of 16 bytes does not count.
+// maskAddress clears the bits of a 16-byte address that do not count.
 func maskAddress(address []byte, prefix4, prefix6 int) {
 	bits := prefix6
 	if string(address[:12]) == mapped {
@@ -327,5 +328,5 @@ func maskAddress(address []byte, prefix4, prefix6 int) {
 	}
 }
 
-// mapped begins an IPv4 address in 16 bytes.
+// mapped is the prefix of an IPv4 address in 16 bytes.
 const mapped = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff"

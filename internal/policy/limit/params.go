@@ -41,7 +41,7 @@ func ParseAlgorithm(name string) (Algorithm, error) {
 
 func (a Algorithm) bucket() bool { return a == TokenBucket || a == GCRA }
 
-// Rate is so many requests in a time.
+// Rate is a number of requests per time.
 type Rate struct {
 	Count int64
 	Per   time.Duration
@@ -72,8 +72,8 @@ type params struct {
 	wait      int64 // how long, nanoseconds
 
 	generation uint64
-	since      int64                 // when they came into force
-	past       [generations - 1]past // what was in force before, the latest first
+	since      int64                 // when they became active
+	past       [generations - 1]past // what was active before, latest first
 
 	token, take int64 // units that a token and a usual request are worth
 	depth       int64 // units of a bucket; of a leaky one, how far ahead its queue may reach
@@ -84,7 +84,7 @@ type params struct {
 	advertised []byte // what RateLimit-Policy says behind the limit's name
 }
 
-// past is what a word of an earlier generation needs to be understood.
+// past is what is needed to interpret a word of an earlier generation.
 type past struct {
 	token, take, period, until int64
 	countBits                  uint
@@ -138,7 +138,7 @@ func newParams(n numbers) (*params, error) {
 	return p, nil
 }
 
-// tooDeep says whether so many tokens take longer to come than any bucket may.
+// tooDeep reports whether the tokens take longer to come than any bucket allows.
 func (p *params) tooDeep(tokens int64) bool {
 	return tokens > int64(maxPeriod)*units/p.token
 }
@@ -243,7 +243,7 @@ func (p *params) translate(state int64, from, to past) int64 {
 	at := from.until
 	switch p.algorithm {
 	case FixedWindow:
-		if from.period == to.period { // then the bits are the same too
+		if from.period == to.period { // then the number of bits is the same too
 			return state
 		}
 		index, count := state>>from.countBits, state&(1<<from.countBits-1)

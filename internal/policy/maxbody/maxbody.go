@@ -27,7 +27,7 @@ type Policy struct {
 
 var _ exchange.RequestPolicy = (*Policy)(nil)
 
-// New refuses a bound that would refuse everything.
+// New returns an error for a bound that would refuse every body.
 func New(o Options) (*Policy, error) {
 	if o.Max < 1 {
 		return nil, fmt.Errorf("a body limit of %d bytes; give at least 1, or leave it out for "+
@@ -36,7 +36,7 @@ func New(o Options) (*Policy, error) {
 	return &Policy{max: o.Max}, nil
 }
 
-// OnRequest answers 413 where the announced length is over the bound, and otherwise sets x.MaxBody.
+// OnRequest sets x.MaxBody, and answers 413 if the announced length exceeds the bound.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	x.MaxBody = p.max
 	if x.Request.Length > p.max {

@@ -23,15 +23,15 @@ type Options struct {
 	Upstream int     // index of the upstream that gets the copies, at least 0
 	Share    float64 // of the requests that are copied, more than 0 and at most 1
 	MaxBody  int64   // bytes of the longest body that is copied; 0 copies only requests without a body
-	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's,
-	// a state for each thread.
+	// Random returns uniform 64-bit numbers and is called by all loops concurrently. Default:
+	// math/rand/v2's, a state for each thread.
 	Random func() uint64
 }
 
 // Policy chooses requests.
 type Policy struct {
 	upstream int
-	below    uint64 // a request is copied when its number is at most this
+	below    uint64 // a request is copied if its random number is at most this
 	maxBody  int64
 	random   func() uint64
 }
@@ -60,7 +60,7 @@ func New(o Options) (*Policy, error) {
 	return p, nil
 }
 
-// OnRequest sets x.Mirror and x.MirrorBody for a request that is to be copied.
+// OnRequest sets x.Mirror and x.MirrorBody for a request that must be copied.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	chosen := p.below == math.MaxUint64 || p.random() <= p.below
 	if chosen && !x.WebSocket && !x.Request.Fields.Has(head.Upgrade) {

@@ -22,8 +22,8 @@ import (
 // Options of the policy.
 type Options struct {
 	// To is the location, a text for exchange.CompilePath. It begins with "/", "${path}",
-	// "http://", "https://" or "${scheme}://". A "?" that nothing follows, of an empty ${query}, is
-	// left out.
+	// "http://", "https://" or "${scheme}://". A final "?", as left by an empty ${query}, is
+	// removed.
 	To string
 	// Status is 301, 302, 303, 307 or 308. Default: 308, which keeps the method and the body, and
 	// which caches keep.
@@ -61,7 +61,7 @@ func New(o Options) (*Policy, error) {
 	return p, nil
 }
 
-// checkSite says why the location's text does not fix the site, or nil.
+// checkSite returns an error if the location's text does not fix the site.
 func checkSite(to string) error {
 	for _, scheme := range []string{"http://", "https://", "${scheme}://"} {
 		rest, ok := strings.CutPrefix(to, scheme)
@@ -98,7 +98,7 @@ var locationName = []byte(head.Text[head.Location])
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	location := x.Render(p.to)
 	for len(location) > 1 && location[0] == '/' && location[1] == '/' {
-		location = location[1:] // "/${path}": two slashes would make the first segment a host
+		location = location[1:] // from "/${path}": two slashes would make the first segment a host
 	}
 	if n := len(location); n > 0 && location[n-1] == '?' {
 		location = location[:n-1]

@@ -20,16 +20,16 @@ import (
 
 const (
 	maxKept = 128 // characters of a kept name
-	made    = 32  // characters of one that is made
+	made    = 32  // characters of a generated name
 )
 
 var name = []byte(head.Text[head.XRequestID])
 
 // Options of the policy.
 type Options struct {
-	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's,
-	// which is ChaCha8 with a state for each thread: no lock, and nobody guesses the next from the
-	// last.
+	// Random returns uniform 64-bit numbers and is called by all loops concurrently. Default:
+	// math/rand/v2's, which is ChaCha8 with a state for each thread: it has no lock and is
+	// unpredictable.
 	Random func() uint64
 }
 
@@ -43,7 +43,7 @@ var (
 	_ exchange.ResponsePolicy = (*Policy)(nil)
 )
 
-// New cannot fail today; its error is the shape that all policies share.
+// New cannot fail at present. It returns an error because New of every policy does.
 func New(o Options) (*Policy, error) {
 	p := &Policy{random: o.Random}
 	if p.random == nil {
@@ -52,7 +52,7 @@ func New(o Options) (*Policy, error) {
 	return p, nil
 }
 
-// OnRequest sets x.ID and the field that is forwarded.
+// OnRequest sets x.ID and the forwarded field.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	fields := &x.Request.Fields
 	if fields.Has(head.XRequestID) {
@@ -73,7 +73,7 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// OnResponse tells the client the name, in place of any that the upstream gave.
+// OnResponse sends the name to the client, replacing any that the upstream has sent.
 func (p *Policy) OnResponse(x *exchange.Exchange) exchange.PolicyVerdict {
 	if len(x.ID) == 0 {
 		return exchange.Continue // it was answered before this policy ran

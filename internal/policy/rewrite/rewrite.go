@@ -23,8 +23,8 @@ import (
 
 // Options of the policy: exactly one of StripPrefix and Replace.
 type Options struct {
-	// StripPrefix is taken off the front at a segment's border: "/api" makes "/api/x" to "/x" and
-	// "/api" to "/", and leaves "/apiary" alone.
+	// StripPrefix is removed from the front if it ends at a segment's border: "/api" turns "/api/x"
+	// into "/x" and "/api" into "/", but leaves "/apiary" unchanged.
 	StripPrefix string
 	// Replace is the new path, a text for exchange.CompilePath that begins with "/" or "${path}".
 	Replace string
@@ -34,14 +34,14 @@ type Options struct {
 
 // Policy changes paths.
 type Policy struct {
-	prefix   string             // "" where there is a template
-	constant []byte             // of a template without variables, nil of others
-	template *exchange.Template // nil where there is a prefix
+	prefix   string             // "" if there is a template
+	constant []byte             // the text of a template without variables; nil for others
+	template *exchange.Template // nil if there is a prefix
 }
 
 var _ exchange.RequestPolicy = (*Policy)(nil)
 
-// New checks the texts, also for what they give when every name is "x" and every variable empty.
+// New checks the texts, and their result if every name is "x" and every variable is empty.
 func New(o Options) (*Policy, error) {
 	switch {
 	case o.StripPrefix != "" && o.Replace != "":
@@ -72,7 +72,7 @@ func New(o Options) (*Policy, error) {
 	return &Policy{template: t, constant: constant}, nil
 }
 
-// check says why a text of the configuration gives no path, or nil.
+// check returns an error if a text of the configuration does not give a path.
 func check(path string) error {
 	if strings.ContainsAny(path, "?#") {
 		return errors.New("only the path is rewritten, and the query is forwarded as it came; " +
@@ -90,7 +90,7 @@ type xs struct{}
 
 func (xs) Value(string) []byte { return []byte("x") }
 
-// sample fills a template in with what cannot disturb a path.
+// sample fills in a template with values that cannot affect the form of a path.
 func sample(t *exchange.Template) string {
 	x := &exchange.Exchange{Request: &head.Request{Path: []byte("/x")}, Response: &head.Response{},
 		Params: xs{}}
@@ -125,7 +125,7 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 
 var root = []byte("/")
 
-// strip takes the prefix off a canonical path if it ends at a segment's border.
+// strip removes the prefix from a canonical path if it ends at a segment's border.
 func strip(path []byte, prefix string) []byte {
 	if len(path) < len(prefix) || string(path[:len(prefix)]) != prefix {
 		return path

@@ -1,12 +1,12 @@
 package rewrite
 
-// tidy merges repeated slashes, in place, and says whether the result is a canonical path: only
-// then nobody behind the gateway can read it as another one.
+// tidy merges repeated slashes in place, and reports whether the result is a canonical path. Only a
+// canonical path cannot be read as a different path by an upstream.
 func tidy(p []byte) ([]byte, bool) {
 	if len(p) == 0 || p[0] != '/' {
 		return nil, false
 	}
-	write, segment := 0, 0 // segment is where the present one begins in what was written
+	write, segment := 0, 0 // segment is where the present segment begins in the output
 	for read := 0; read < len(p); read++ {
 		c := p[read]
 		switch {
@@ -33,9 +33,9 @@ func tidy(p []byte) ([]byte, bool) {
 
 func isDots(segment []byte) bool { return string(segment) == "." || string(segment) == ".." }
 
-// isNeeded says whether the two digits after a "%" are upper-case and encode a byte that has to be
-// encoded and may stand in a path: no unreserved character, which would hide a "..", no control
-// character and no backslash.
+// isNeeded reports whether the two digits after a "%" are upper-case and encode a byte that must be
+// encoded and may occur in a path: not an unreserved character, which would hide a "..", nor a
+// control character or a backslash.
 func isNeeded(digits []byte) bool {
 	if len(digits) < 2 {
 		return false

@@ -24,23 +24,24 @@ import (
 // Share is an upstream's part of the requests.
 type Share struct {
 	Upstream int // index, at least 0
-	Weight   int // against the others', 0 to 1000
+	Weight   int // relative to the others, 0 to 1000
 }
 
 // Options of the policy.
 type Options struct {
 	Shares []Share // at least one with a weight
-	// Sticky is "client_address", "header:NAME" or "cookie:NAME". Default: each request is drawn.
+	// Sticky is "client_address", "header:NAME" or "cookie:NAME". Default: each request is assigned
+	// at random.
 	Sticky string
-	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's,
-	// a state for each thread.
+	// Random returns uniform 64-bit numbers and is called by all loops concurrently. Default:
+	// math/rand/v2's, a state for each thread.
 	Random func() uint64
 }
 
 const maxWeight = 1000
 
 // seed makes this choice independent of others by the same key, such as an upstream's consistent
-// hash: otherwise the second one's clients would all fall on a few of its targets.
+// hash: otherwise the clients of one upstream would all be assigned to a few of its targets.
 const seed = 0xca4a
 
 // Policy chooses upstreams.
@@ -51,7 +52,7 @@ type Policy struct {
 	random func() uint64
 }
 
-// share ends where the line's next one begins.
+// share is an upstream's part of the line. It ends where the next one begins.
 type share struct {
 	end      uint64
 	upstream int

@@ -22,19 +22,19 @@ var name = []byte("traceparent") // lower case, as section 3.2.1 asks of senders
 
 // Options of the policy.
 type Options struct {
-	// Random gives even 64-bit numbers and is called by all loops at once. Default: math/rand/v2's,
-	// a state for each thread.
+	// Random returns uniform 64-bit numbers and is called by all loops concurrently. Default:
+	// math/rand/v2's, a state for each thread.
 	Random func() uint64
 }
 
-// Policy passes trace contexts on.
+// Policy forwards trace contexts.
 type Policy struct {
 	random func() uint64
 }
 
 var _ exchange.RequestPolicy = (*Policy)(nil)
 
-// New cannot fail today; its error is the shape that all policies share.
+// New cannot fail at present. It returns an error because New of every policy does.
 func New(o Options) (*Policy, error) {
 	p := &Policy{random: o.Random}
 	if p.random == nil {
@@ -43,7 +43,7 @@ func New(o Options) (*Policy, error) {
 	return p, nil
 }
 
-// OnRequest leaves a valid context alone and puts a new one in place of any other.
+// OnRequest leaves a valid context unchanged and replaces any other by a new one.
 func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	fields := &x.Request.Fields
 	if fields.Has(head.Traceparent) {
@@ -59,8 +59,8 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Continue
 }
 
-// Where the parts of a traceparent of version 00 stand: "00-", 32 digits of trace id, "-", 16 of
-// parent id, "-", 2 of flags.
+// The positions of the parts of a traceparent of version 00: "00-", 32 digits of trace id, "-", 16
+// of parent id, "-", 2 of flags.
 const (
 	traceAt  = 3
 	parentAt = traceAt + 32 + 1
@@ -68,7 +68,7 @@ const (
 	length   = flagsAt + 2
 )
 
-// begin makes a traceparent whose ids are random and not zero, which is forbidden.
+// begin makes a traceparent with random ids. They are not zero, which is forbidden.
 func (p *Policy) begin(x *exchange.Exchange) []byte {
 	var bits [24]byte
 	binary.LittleEndian.PutUint64(bits[:], p.random())
@@ -83,7 +83,8 @@ func (p *Policy) begin(x *exchange.Exchange) []byte {
 	return v
 }
 
-// one says whether exactly one traceparent is there: of several, readers could take different ones.
+// one reports whether there is exactly one traceparent: of several, different readers could use
+// different ones.
 func one(fields *head.List) bool {
 	n := 0
 	for i := range fields.Len() {

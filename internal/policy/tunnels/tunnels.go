@@ -68,7 +68,7 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 		if n >= p.max {
 			p.state.refused.Add(1)
 			verdict := x.Refuse(http.StatusServiceUnavailable, Full)
-			// Clients that all came again at the same time would be refused again.
+			// Clients that all retried at the same time would be refused again.
 			x.RetryAfter(1 + int(uint64(x.Start)*0x9e3779b97f4a7c15>>62))
 			return verdict
 		}
@@ -79,7 +79,7 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	}
 }
 
-// OnDone gives back what the request has.
+// OnDone ends the counting of the request.
 func (p *Policy) OnDone(x *exchange.Exchange, _ exchange.End) {
 	if !x.Tunnel {
 		return
@@ -90,7 +90,7 @@ func (p *Policy) OnDone(x *exchange.Exchange, _ exchange.End) {
 	}
 }
 
-// Inherit goes on counting where the policy before it does.
+// Inherit continues the previous policy's count.
 func (p *Policy) Inherit(old any) { p.state = old.(*Policy).state }
 
 // Series are the metrics of this kind of policy.

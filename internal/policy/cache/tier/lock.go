@@ -8,14 +8,14 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// One instance fetches what none has, and the others look again until it is there: no longer than
-// the lock lasts, and not when its owner has let go without having written anything.
+// One instance fetches what no instance has, and the others look again until it is there: not
+// longer than the lock lasts, and not after its owner has released it without writing anything.
 
 // Lock is held by this instance until Unlock, or until its time is over.
 type Lock struct{ name, token string }
 
 const (
-	firstLook = 5 * time.Millisecond // until a waiter looks again; then twice as long each time, up to
+	firstLook = 5 * time.Millisecond // before a waiter looks again; doubled each time, up to
 	nextLooks = 50 * time.Millisecond
 )
 
@@ -25,7 +25,8 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) 
 return 0
 `)
 
-// lock takes the lock for what was not found, or waits for who has it. It gives what there is then.
+// lock takes the lock for what was not found, or waits for the instance that has it. It returns
+// what there is then.
 func (t *Tier) lock(q *Query, f Found) Found {
 	key := q.Fetch
 	if f.Names != nil {
@@ -40,7 +41,7 @@ func (t *Tier) lock(q *Query, f Found) Found {
 		err := client.Do(ctx, client.B().Set().Key(l.name).Value(l.token).Nx().PxMilliseconds(
 			t.o.Lock.Milliseconds()).Build()).Error()
 		if rueidis.IsRedisNil(err) {
-			l = nil // somebody else has it
+			l = nil // another instance has it
 			return nil
 		}
 		return err
@@ -57,7 +58,7 @@ func (t *Tier) lock(q *Query, f Found) Found {
 	return t.await(q, f, t.name("lock:", key))
 }
 
-// await looks again until something is there, or the lock is not.
+// await looks again until something is there or the lock is gone.
 func (t *Tier) await(q *Query, f Found, lock string) Found {
 	t.stats.locksAwaited.Add(1)
 	deadline := q.Now().Mono + int64(t.o.Lock)
@@ -71,7 +72,7 @@ func (t *Tier) await(q *Query, f Found, lock string) Found {
 			return f
 		}
 		held := false
-		// Whether the lock is held is asked before what it is for: its holder has written when it lets go.
+		// Check the lock before the value: the holder writes the value before it releases the lock.
 		err = call.Run(func(ctx context.Context, client rueidis.Client) error {
 			n, err := client.Do(ctx, client.B().Exists().Key(lock).Build()).AsInt64()
 			held = n > 0
@@ -98,7 +99,7 @@ func (t *Tier) await(q *Query, f Found, lock string) Found {
 	}
 }
 
-// Unlock lets go of a lock, beside everything else; of nil none.
+// Unlock releases a lock in the background. A nil lock is ignored.
 func (t *Tier) Unlock(l *Lock) {
 	if l == nil {
 		return

@@ -10,23 +10,23 @@ import (
 	"plimsoll/internal/redis"
 )
 
-// Outcome says what a look-up has found, and if nothing, why.
+// Outcome says what a look-up has found, or why it has found nothing.
 type Outcome uint8
 
 // The outcomes. All but Hit are misses.
 const (
 	Hit           Outcome = iota
 	Absent                // nothing is there
-	AbsentVariant         // only for other values of what it varies by
-	Purged                // it was there, and was purged
-	Garbage               // what is there cannot be read: damaged, cut off, or of something else
-	OtherVersion          // another version of the gateway has written it
-	OtherKey              // it is of another key with the same name
-	TooLong               // it is longer than this instance takes
+	AbsentVariant         // only for other values of the fields it varies by
+	Purged                // it was purged
+	Garbage               // the value is invalid: damaged, truncated, or something else
+	OtherVersion          // written by another version of the gateway
+	OtherKey              // of another key with the same name
+	TooLong               // longer than this instance accepts
 	TimedOut              // Redis did not answer in time
 	Failed                // Redis answered with an error, or the connection broke
-	LeftAlone             // Redis was not asked, because it has failed a moment ago
-	Busy                  // it was not asked, because too many look-ups were under way
+	LeftAlone             // Redis was not asked, because it has recently failed
+	Busy                  // Redis was not asked, because too many look-ups were under way
 	Outcomes
 )
 
@@ -39,32 +39,32 @@ var outcomeLabels = [Outcomes]string{
 // Label is the outcome in a word, for counters.
 func (o Outcome) Label() string { return outcomeLabels[o] }
 
-// Query is what is looked up. Its bytes are the caller's, and stay what they are until the look-up
-// is over.
+// Query is what to look up. Its bytes belong to the caller and must not change until the look-up is
+// over.
 type Query struct {
-	Key []byte // the primary one
-	URI []byte // its part that is the URI's
-	// Fetch is the key under which others fetch the same, for the lock.
+	Key []byte // the primary key
+	URI []byte // the URI's part of it
+	// Fetch is the key of the fetch, common to all instances, for the lock.
 	Fetch []byte
-	// Variant makes the key of what varies by names. Any goroutine.
+	// Variant makes the key of the variant for names. Any goroutine may call it.
 	Variant func(names []byte) []byte
-	// Now is the time. Any goroutine.
+	// Now is the time. Any goroutine may call it.
 	Now func() rules.Instant
-	// Locks: who finds nothing takes the lock, or waits for who has it.
+	// Locks: if nothing is found, take the lock, or wait for the instance that has it.
 	Locks bool
 }
 
-// Found is what came of a look-up.
+// Found is the result of a look-up.
 type Found struct {
 	Outcome Outcome
-	Record  Record // where Outcome is Hit
-	Soft    bool   // it was purged softly
-	Names   []byte // by which responses vary, nil where that is not known
-	Mark    Mark   // what is fetched now is to be written with it
+	Record  Record // if Outcome is Hit
+	Soft    bool   // it was softly purged
+	Names   []byte // by which responses vary; nil if not known
+	Mark    Mark   // to be written with what is fetched now
 	Lock    *Lock  // held; nil for none
 }
 
-// Admit says whether a look-up may be made now, and if not, why. Loops may ask.
+// Admit says whether a look-up may be made now, and if not, why. Loops may call it.
 func (t *Tier) Admit() (*redis.Call, Outcome) {
 	call, err := t.reader.Admit()
 	switch {
@@ -78,8 +78,8 @@ func (t *Tier) Admit() (*redis.Call, Outcome) {
 	return nil, LeftAlone
 }
 
-// Look looks up, on the caller's goroutine, and counts what has come of it. It takes as long as
-// Timeout and, where it locks, Lock allow.
+// Look does a look-up on the caller's goroutine, and counts the outcome. It takes at most Timeout
+// and, if it locks, Lock.
 func (t *Tier) Look(call *redis.Call, q *Query) Found {
 	began := q.Now().Mono
 	f := t.look(call, q)
@@ -92,7 +92,7 @@ func (t *Tier) Look(call *redis.Call, q *Query) Found {
 	return f
 }
 
-// Ask looks up for nobody: it finds out whether Redis answers again.
+// Ask does a look-up without using the result, to find out whether Redis responds again.
 func (t *Tier) Ask(call *redis.Call, q *Query) {
 	t.look(call, q)
 	t.stats.lookups[LeftAlone].Add(1)
@@ -126,7 +126,7 @@ func (t *Tier) look(call *redis.Call, q *Query) (f Found) {
 	return Found{Outcome: f.Outcome, Mark: t.Mark()}
 }
 
-// lookAt looks at one key. What is wrong with its value is not an error: Redis answers.
+// lookAt looks at one key. An invalid value is not an error, because Redis has responded.
 func (t *Tier) lookAt(ctx context.Context, client rueidis.Client, q *Query, key []byte) (f Found, err error) {
 	before, _ := t.purges.before()
 	longest := t.longest()
@@ -140,7 +140,7 @@ func (t *Tier) lookAt(ctx context.Context, client rueidis.Client, q *Query, key 
 	f.Mark = w.Mark
 	value, err := answers[0].AsBytes()
 	if _, says := rueidis.IsRedisErr(err); says && answers[1].Error() == nil {
-		f.Outcome = Garbage // another type of value, as it seems: the server answers others
+		f.Outcome = Garbage // probably another type of value: the server answers other commands
 		return f, nil
 	}
 	switch {
@@ -164,5 +164,5 @@ func (t *Tier) lookAt(ctx context.Context, client rueidis.Client, q *Query, key 
 	return f, err
 }
 
-// longest is more than the longest value that is written takes.
+// longest is more than the length of the longest value that is written.
 func (t *Tier) longest() int64 { return t.o.MaxObject + rules.MaxBlock + 256<<10 }

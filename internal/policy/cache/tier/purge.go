@@ -65,13 +65,13 @@ func slotOf(name []byte) string {
 // historyKey names the three keys, which are on one server of a cluster.
 func (t *Tier) historyKey(what string) string { return t.o.Redis.Prefix + "cache:{purges}:" + what }
 
-// words are what Redis says of purges that concern all records of a URI.
+// words are what Redis says about purges that may concern any record of a URI.
 type words struct {
 	Mark
 	all, allSoft, uri, uriSoft, prefix int64
 }
 
-// wordsCommand asks for them.
+// wordsCommand is the command that reads them.
 func (t *Tier) wordsCommand(client rueidis.Client, uri []byte) rueidis.Completed {
 	slot := slotOf(uri)
 	return client.B().Hmget().Key(t.historyKey("state")).
@@ -80,7 +80,7 @@ func (t *Tier) wordsCommand(client rueidis.Client, uri []byte) rueidis.Completed
 
 var errHistory = errors.New("the history of purges in Redis is not in the form that this version writes")
 
-// readWords reads the answer. Where Redis has no history the epoch is empty.
+// readWords reads the answer. The epoch is empty if Redis has no history.
 func readWords(r rueidis.RedisResult) (w words, err error) {
 	list, err := r.ToArray()
 	if err != nil {
@@ -103,7 +103,7 @@ func readWords(r rueidis.RedisResult) (w words, err error) {
 	return w, nil
 }
 
-// number is a field's value, 0 where it is not there.
+// number is a field's value; 0 if it is absent.
 func number(m rueidis.RedisMessage) (int64, error) {
 	text, err := m.ToString()
 	if rueidis.IsRedisNil(err) {
@@ -119,17 +119,17 @@ func number(m rueidis.RedisMessage) (int64, error) {
 	return n, nil
 }
 
-// verdict says whether a record was purged.
+// verdict says whether and how a record was purged.
 type verdict uint8
 
 const (
 	good verdict = iota
-	soft         // purged softly
+	soft         // softly purged
 	gone
 )
 
-// judge says what the history makes of a record. before is what this instance wanted purged when the
-// look-up began and Redis did not have yet.
+// judge says whether a record was purged, according to the history. before are the purges of this
+// instance that Redis did not have yet when the look-up began.
 func (t *Tier) judge(
 	ctx context.Context, client rueidis.Client, r *Record, uri []byte, w *words, before []wanted,
 ) (verdict, error) {
@@ -150,7 +150,7 @@ func (t *Tier) judge(
 	return max(v, more), err
 }
 
-// judgeMore asks about the record's tags, and about prefixes.
+// judgeMore checks the record's tags and the prefixes in Redis.
 func (t *Tier) judgeMore(ctx context.Context, client rueidis.Client, r *Record) (v verdict, err error) {
 	fields := []string{"p"} // a command needs one
 	for _, tag := range r.Tags {
@@ -196,13 +196,13 @@ func (t *Tier) judgeMore(ctx context.Context, client rueidis.Client, r *Record) 
 	return v, nil
 }
 
-// wanted is a purge of this instance that Redis does not have yet, and who waits for that.
+// wanted is a purge of this instance that Redis does not have yet.
 type wanted struct {
 	Purge
-	done chan struct{} // gets one when Redis has it; nil where nobody waits
+	done chan struct{} // receives a value when Redis has it; nil if no caller waits
 }
 
-// judge says what the purge will make of a record.
+// judge says whether the purge affects a record.
 func (w *wanted) judge(r *Record, uri []byte) verdict {
 	meant := w.Kind == All
 	switch w.Kind {
@@ -222,24 +222,23 @@ func (w *wanted) judge(r *Record, uri []byte) verdict {
 	return gone
 }
 
-// maxWanted is how many purges wait for Redis; when there are more, everything is purged in their
-// stead.
+// maxWanted is how many purges may wait for Redis. If there are more, everything is purged instead.
 const maxWanted = 1000
 
-// purges are those of this instance that Redis does not have yet. They hold for the instance's own
-// look-ups at once.
+// purges are the purges of this instance that Redis does not have yet. They take effect at once for
+// the instance's own look-ups.
 type purges struct {
 	mu     sync.Mutex // held for moments: loops add
 	wanted []wanted
-	lists  int           // how often the list was made again
-	more   chan struct{} // has one when there is something to send
-	news   chan struct{} // has one when others may have purged something
+	lists  int           // how often the list was replaced
+	more   chan struct{} // has an element when there is something to send
+	news   chan struct{} // has an element when others may have purged something
 }
 
 func (p *purges) init() { p.more, p.news = make(chan struct{}, 1), make(chan struct{}, 1) }
 
-// add wants something purged. It does not wait, so loops may call it. done, where it is not nil,
-// gets one when Redis has it.
+// add queues a purge. It does not wait, so loops may call it. done, if not nil, receives a value
+// when Redis has the purge.
 func (p *purges) add(one Purge, done chan struct{}) {
 	p.mu.Lock()
 	if len(p.wanted) >= maxWanted {
@@ -251,14 +250,15 @@ func (p *purges) add(one Purge, done chan struct{}) {
 	poke(p.more)
 }
 
-// before is what waits now. The list stays as it is; its number tells it from one made again.
+// before returns the purges that wait now. The returned list does not change; its number
+// distinguishes it from a list that replaces it.
 func (p *purges) before() (list []wanted, number int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.wanted[:len(p.wanted):len(p.wanted)], p.lists
 }
 
-// took forgets what Redis has now, the first of the list of a number.
+// took removes a batch that Redis has now from the front of the list with this number.
 func (p *purges) took(batch []wanted, number int) {
 	p.mu.Lock()
 	if p.lists == number {
@@ -274,7 +274,7 @@ func (p *purges) took(batch []wanted, number int) {
 	}
 }
 
-// poke puts one into a channel that has room for it.
+// poke sends to a channel if it has room.
 func poke(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -13,26 +13,26 @@ import (
 	"plimsoll/internal/redis"
 )
 
-// Response is one that was stored and is to be written. The queue owns it.
+// Response is a stored response that is to be written. The queue owns it.
 type Response struct {
-	Entry   *store.Entry // held; the queue lets go of it
-	Mark    Mark         // of before it was fetched
-	Primary []byte       // the primary key, where Vary is not nil
-	Vary    []byte       // by which responses for that vary
+	Entry   *store.Entry // held; the queue releases it
+	Mark    Mark         // from before it was fetched
+	Primary []byte       // the primary key, if Vary is not nil
+	Vary    []byte       // names by which responses for Primary vary
 	Tags    [][]byte
-	More    int64 // how much longer it may be of use than it says, nanoseconds
+	More    int64 // how many nanoseconds longer than it says it may be useful
 	Lock    *Lock // to be released when it is written; nil for none
 }
 
-// markerTime is how long a marker is kept at least: longer than what it was written with, perhaps,
-// because other variants are found by it.
+// markerTime is the least time for which a marker is kept. That may be longer than for the response
+// with which it was written, because other variants are found by it.
 const markerTime = time.Hour
 
-// responseOverhead is what counts of a response in the queue beside its body.
+// responseOverhead is how many bytes a response in the queue counts in addition to its body.
 const responseOverhead = 4 << 10
 
-// queue is of responses on their way into Redis, bounded in bytes. It holds entries of the memory, not
-// copies.
+// queue is the queue of responses to be written to Redis, bounded in bytes. It holds entries of the
+// memory, not copies.
 type queue struct {
 	mu    sync.Mutex // held for moments: loops add
 	list  []Response
@@ -41,14 +41,14 @@ type queue struct {
 	over  bool
 	more  chan struct{}
 
-	body []byte // of the response that is being written, used again; for the goroutine that writes
+	body []byte // of the response being written; reused, only for the writing goroutine
 }
 
 func (q *queue) init(most int64) { q.most, q.more = most, make(chan struct{}, 1) }
 
 func size(r *Response) int64 { return r.Entry.Length() + responseOverhead }
 
-// Write takes a response to be written, or drops it where the queue is full. Loops may call it.
+// Write queues a response to be written, or drops it if the queue is full. Loops may call it.
 func (t *Tier) Write(r Response) {
 	if r.Mark.Epoch == "" || r.Entry.Length() > t.o.MaxObject {
 		if r.Mark.Epoch == "" {
@@ -75,13 +75,13 @@ func (t *Tier) Write(r Response) {
 	poke(q.more)
 }
 
-// giveUp lets go of a response that is not written.
+// giveUp releases a response that is not written.
 func (t *Tier) giveUp(r *Response) {
 	r.Entry.Release()
 	t.Unlock(r.Lock)
 }
 
-// close gives up what waits.
+// close releases the queued responses.
 func (q *queue) close() {
 	q.mu.Lock()
 	list := q.list
@@ -92,7 +92,7 @@ func (q *queue) close() {
 	}
 }
 
-// next is the first of the queue, which stays in it until written.
+// next returns the first of the queue, which stays in the queue until written is called.
 func (q *queue) next() (r Response, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -102,7 +102,7 @@ func (q *queue) next() (r Response, ok bool) {
 	return q.list[0], true
 }
 
-// written takes the first out.
+// written removes the first.
 func (q *queue) written() {
 	q.mu.Lock()
 	q.bytes -= size(&q.list[0])
@@ -111,7 +111,7 @@ func (q *queue) written() {
 	q.mu.Unlock()
 }
 
-// write brings responses to Redis until the tier ends.
+// write writes responses to Redis until the tier ends.
 func (t *Tier) write() {
 	var buffer []byte
 	for {
@@ -128,9 +128,9 @@ func (t *Tier) write() {
 	}
 }
 
-// writeOne writes a response and counts what became of it. The buffer is given back, and may be used
-// again, unless a call was made and no answer came: the connection's goroutine may read it then for as
-// long as it has a command to send that nobody waits for any more.
+// writeOne writes a response and counts the result. It returns the buffer for reuse, or nil if a
+// call was made and no answer came: then the connection's goroutine may still read the buffer, to
+// send the abandoned command.
 func (t *Tier) writeOne(buffer []byte, r *Response) []byte {
 	e, now := r.Entry, t.now()
 	keep := e.Meta.Keep(now.Mono, r.More) / int64(time.Millisecond)
@@ -165,7 +165,7 @@ func (t *Tier) writeOne(buffer []byte, r *Response) []byte {
 			err = set(r.Primary, buffer[whole:], max(keep, markerTime.Milliseconds()))
 		}
 		if _, refused = rueidis.IsRedisErr(err); refused {
-			return nil // it is full, perhaps, and not gone: purges must go on
+			return nil // Redis may be full but not unavailable: purges must go on
 		}
 		return err
 	})

@@ -29,7 +29,7 @@ const (
 	version      = 1
 	magic        = "plc"
 	checksumSize = 8
-	maxTags      = 32 // as the memory has it
+	maxTags      = 32 // the same limit as the memory's
 	maxEpoch     = 32
 )
 
@@ -41,7 +41,7 @@ const (
 // Record is a stored response, or a marker that says by which fields the responses for a key vary.
 type Record struct {
 	Key   []byte
-	Epoch string // see purge.go; what was purged after Count in this epoch outdates it
+	Epoch string // see purge.go; a purge after Count in this epoch invalidates the record
 	Count int64
 	Vary  []byte // of a marker; nil for a response
 
@@ -56,7 +56,7 @@ var table = crc64.MakeTable(crc64.ECMA)
 
 // codec writes and reads records. Reading is for many goroutines at once, writing for one.
 type codec struct {
-	above   int // bodies that are longer are compressed; 0 for none
+	above   int // longer bodies are compressed; 0 for none
 	longest int // body
 	encoder *zstd.Encoder
 	decoder *zstd.Decoder
@@ -79,7 +79,7 @@ func (c *codec) close() {
 	c.decoder.Close()
 }
 
-// append appends a record as it is at now.
+// append appends a record, with its age at now.
 func (c *codec) append(dst []byte, r *Record, now rules.Instant) []byte {
 	start := len(dst)
 	flags, body := byte(0), r.Body
@@ -113,7 +113,7 @@ func (c *codec) append(dst []byte, r *Record, now rules.Instant) []byte {
 	return seal(dst, start)
 }
 
-// seal appends the checksum of what begins at start.
+// seal appends the checksum of dst[start:].
 func seal(dst []byte, start int) []byte {
 	return binary.LittleEndian.AppendUint64(dst, crc64.Checksum(dst[start:], table))
 }
@@ -122,7 +122,7 @@ func appendString(dst, s []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 }
 
-// encoded says whether a response's content has a coding already.
+// encoded reports whether a response's content already has a coding.
 func encoded(block []byte) bool {
 	var fields head.List
 	rules.Fields(&fields, block)
@@ -131,8 +131,8 @@ func encoded(block []byte) bool {
 
 var contentEncoding = []byte("Content-Encoding")
 
-// read reads what append has written, for a key. What it gives aliases b, but for a body that was
-// compressed. The miss says why it is not to be used, Hit where it may be.
+// read reads what append has written for a key. The record aliases b, except for a compressed body.
+// The outcome is Hit if the record may be used, and otherwise says why not.
 func (c *codec) read(b, key []byte, now rules.Instant) (Record, Outcome) {
 	if len(b) < len(magic)+2+checksumSize || string(b[:len(magic)]) != magic {
 		return Record{}, Garbage
@@ -166,7 +166,7 @@ func (c *codec) read(b, key []byte, now rules.Instant) (Record, Outcome) {
 	return c.readResponse(r, &p, flags, now)
 }
 
-// maxVary is more than the names of eight fields, of 64 bytes each, take.
+// maxVary is more bytes than the names of eight fields of 64 bytes each take.
 const maxVary = 1 << 10
 
 func (c *codec) readResponse(r Record, p *parser, flags byte, now rules.Instant) (Record, Outcome) {
@@ -207,7 +207,7 @@ func (c *codec) readResponse(r Record, p *parser, flags byte, now rules.Instant)
 	return r, Hit
 }
 
-// parser reads numbers and strings; bad once something was not there.
+// parser reads numbers and strings. bad is set once something is missing.
 type parser struct {
 	rest []byte
 	bad  bool
@@ -223,7 +223,7 @@ func (p *parser) varint() int64 {
 	return n * int64(p.took(size))
 }
 
-// took goes on behind a number, and is 0 where there was none.
+// took skips a number of the given encoded size; it returns 0 if there was none.
 func (p *parser) took(size int) uint64 {
 	if size <= 0 || p.bad {
 		p.bad = true

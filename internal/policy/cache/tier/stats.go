@@ -6,7 +6,7 @@ import (
 	"plimsoll/internal/redis"
 )
 
-// Bounds are the upper bounds of what look-ups are counted by, in seconds.
+// Bounds are the upper bounds of the histogram of look-up times, in seconds.
 var Bounds = [...]float64{0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1}
 
 type counters struct {
@@ -29,10 +29,10 @@ func (c *counters) time(nanos int64) {
 	c.nanos.Add(nanos)
 }
 
-// Stats are what a tier has counted since it was made, and what it is doing.
+// Stats are the counters of a tier since it was made, and its present state.
 type Stats struct {
 	Lookups [Outcomes]int64
-	Times   []uint64 // how many took how long, by Bounds, with those that took longer at the end
+	Times   []uint64 // number of look-ups by time: one for each of Bounds, and one for longer times
 	Seconds float64  // of all look-ups together
 
 	Written int64 // responses
@@ -49,13 +49,13 @@ type Stats struct {
 	LocksFailed  int64 // Redis did not answer
 
 	PurgesSent     int64
-	PurgesReceived int64 // of other instances
-	PurgesFailed   int64 // calls that are made again
+	PurgesReceived int64 // from other instances
+	PurgesFailed   int64 // failed calls, which are repeated
 	PurgesWaiting  int64 // to be sent
-	Forgotten      int64 // times that the memory was emptied, because what others have purged was not known
+	Forgotten      int64 // times that the memory was emptied, as others' purges were not known
 
-	Subscribed bool // the instance hears of purges at once
-	Known      bool // what was purged is known
+	Subscribed bool // the instance is notified of purges at once
+	Known      bool // the history of purges is known
 	Lookup     redis.Status
 	Writing    redis.Status
 }

@@ -20,7 +20,7 @@ import (
 const (
 	followEvery = 10 * time.Second
 	retryEvery  = 250 * time.Millisecond
-	maxBatch    = 64 // purges of one call
+	maxBatch    = 64 // purges per call
 )
 
 // KEYS: state, prefixes, log. ARGV of both begin with a name for a new epoch.
@@ -73,19 +73,19 @@ func (t *Tier) historyKeys() []string {
 	return []string{t.historyKey("state"), t.historyKey("prefixes"), t.historyKey("log")}
 }
 
-// ErrHere says that a purge holds in this instance alone so far.
+// ErrHere says that a purge has so far taken effect only in this instance.
 var ErrHere = errors.New("it holds in this instance alone so far: Redis does not answer, and is " +
 	"told as soon as " +
 	"it does")
 
-// Outdate purges in Redis and in the other instances what was purged here. It does not wait; for this
-// instance's own look-ups it holds at once. The name is copied.
+// Outdate purges in Redis and in the other instances what was purged here. It does not wait. For
+// this instance's own look-ups it takes effect at once. The name is copied.
 func (t *Tier) Outdate(kind Kind, name []byte, soft bool) {
 	t.purges.add(Purge{kind, soft, bytes.Clone(name)}, nil)
 }
 
-// Purge is Outdate for several purges and waits until Redis has them. ErrHere means that ctx was
-// over before.
+// Purge is Outdate for several purges, and waits until Redis has them. It returns ErrHere if ctx
+// ends before that.
 func (t *Tier) Purge(ctx context.Context, all []Purge) error {
 	done := make(chan struct{}, len(all))
 	for _, one := range all {
@@ -112,7 +112,7 @@ func (t *Tier) Purge(ctx context.Context, all []Purge) error {
 	return nil
 }
 
-// send brings purges to Redis until the tier ends.
+// send sends purges to Redis until the tier ends.
 func (t *Tier) send() {
 	for {
 		select {
@@ -150,10 +150,10 @@ func (t *Tier) sendBatch(batch []wanted) error {
 	})
 }
 
-// newEpoch is a name for an epoch, should one have to begin.
+// newEpoch is a name for a new epoch, in case one must begin.
 func (t *Tier) newEpoch() string { return strconv.FormatUint(t.o.Random(), 16) }
 
-// call makes a call beside requests.
+// call makes a call on the writer's connection, in the background.
 func (t *Tier) call(do func(ctx context.Context, client rueidis.Client) error) error {
 	call, err := t.writer.Admit()
 	if err != nil {
@@ -162,7 +162,7 @@ func (t *Tier) call(do func(ctx context.Context, client rueidis.Client) error) e
 	return call.Run(do)
 }
 
-// listen is subscribed to the channel until the tier ends.
+// listen keeps a subscription to the channel until the tier ends.
 func (t *Tier) listen() {
 	for {
 		if err := t.subscribe(); err != nil && t.ctx.Err() == nil {
@@ -182,7 +182,7 @@ func (t *Tier) subscribe() error {
 	if err != nil {
 		return err
 	}
-	// What was purged while nobody listened is found out once somebody does.
+	// Purges that were missed before the subscription are found once it exists.
 	listening := rueidis.WithOnSubscriptionHook(t.ctx, func(rueidis.PubSubSubscription) {
 		t.stats.subscribed.Store(true)
 		poke(t.purges.news)
@@ -191,14 +191,14 @@ func (t *Tier) subscribe() error {
 	return client.Receive(listening, subscribe, func(rueidis.PubSubMessage) { poke(t.purges.news) })
 }
 
-// observe takes note of what a look-up was told of the history.
+// observe compares the history that a look-up has seen with this instance's.
 func (t *Tier) observe(seen Mark) {
 	if now := t.Mark(); seen.Epoch != now.Epoch || seen.Count > now.Count {
 		poke(t.purges.news)
 	}
 }
 
-// follow purges here what others have purged, until the tier ends.
+// follow applies the purges of other instances until the tier ends.
 func (t *Tier) follow() {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()
@@ -217,7 +217,7 @@ func (t *Tier) follow() {
 	}
 }
 
-// catchUp reads the log from where this instance is, and goes on behind it.
+// catchUp reads the log from this instance's position on, and advances the position.
 func (t *Tier) catchUp() error {
 	at := t.Mark()
 	var lines []string
@@ -252,7 +252,7 @@ func (t *Tier) catchUp() error {
 	return nil
 }
 
-// apply purges here what lines of the log say, but for what this instance has purged itself.
+// apply applies the purges in lines of the log, except this instance's own.
 func (t *Tier) apply(lines []string) error {
 	for _, line := range lines {
 		_, rest, _ := strings.Cut(line, " ")

@@ -1,6 +1,6 @@
 // Package tier is the second tier of the cache: stored responses in Redis, which instances of the
 // gateway share. What is not in an instance's memory is looked up there before the origin is asked,
-// and what an instance has stored is written there beside everything else.
+// and what an instance has stored is written there in the background.
 //
 //	tier.go    the tier: its connections, its options, its end
 //	record.go  a stored response as the bytes of a value
@@ -11,8 +11,8 @@
 //	sync.go    purges of this instance to the others, and theirs to this one
 //	stats.go   counters
 //
-// Nothing here blocks a loop, and nothing is ever needed from Redis: whatever is wrong with it, or
-// with what it says, is a miss. The rules decide what may be served; this room must not know
+// Nothing here blocks a loop, and the gateway never depends on Redis: any failure of Redis, or
+// error in its data, is a miss. The rules decide what may be served; this package must not know
 // exchanges.
 package tier
 
@@ -32,44 +32,47 @@ import (
 
 // Options of a tier.
 type Options struct {
-	// Redis says where it is. Its Timeout is that of a look-up.
+	// Redis are the options of the Redis client. Its Timeout is that of a look-up.
 	Redis redis.Options
-	// MaxObject is the longest body that is written and read, bytes.
+	// MaxObject is the longest body that is written and read, in bytes.
 	MaxObject int64
-	// CompressAbove is the longest body that is written as it is, bytes; 0 compresses none.
+	// CompressAbove is the longest body, in bytes, that is written uncompressed; 0 means that none
+	// is compressed.
 	CompressAbove int64
 	// QueueBytes bounds the bodies that wait to be written.
 	QueueBytes int64
-	// Lock is how long one instance keeps the others from fetching the same; 0 for not at all.
+	// Lock is for how long one instance keeps the others from fetching the same resource; 0 means
+	// no locks.
 	Lock time.Duration
-	// Channel is where instances tell each other of purges.
+	// Channel is the channel on which instances notify each other of purges.
 	Channel string
-	// Random makes the names of this instance and of what it locks.
+	// Random is the source of the names of this instance and its locks.
 	Random func() uint64
 	// Wall is the wall clock, nanoseconds since 1970.
 	Wall func() int64
-	// Purged purges the memory of this instance as another one wants it. An error has it tried again.
+	// Purged applies a purge of another instance to the memory of this one. After an error it is
+	// tried again.
 	Purged func(Purge) error
-	// Forget empties the memory: what others have purged cannot be found out.
+	// Forget empties the memory. It is called when it is not possible to find out what others have
+	// purged.
 	Forget func()
 	Log    *slog.Logger
 }
 
 const (
-	// failures and reopen make a slow Redis cost its time limit once. What is lost by leaving a
-	// good one alone for a moment are look-ups, and its trials are look-ups that nobody waits for.
+	// failures and reopen make a slow Redis cost its timeout only once. Not using a healthy Redis
+	// for a moment costs only look-ups, and the trials are look-ups for which no request waits.
 	failures = 1
 	reopen   = 250 * time.Millisecond
-	// writeTime is how long writing, purging and reading the log of purges may take at least.
+	// writeTime is the least timeout for writing, purging and reading the log of purges.
 	writeTime = 2 * time.Second
 )
 
-// Tier is the second tier. Its methods are for all goroutines.
+// Tier is the second tier. Any goroutine may call its methods.
 type Tier struct {
 	o        Options
 	instance string
-	// Look-ups and what is written have connections of their own: a look-up must not wait behind
-	// megabytes.
+	// Look-ups and writes have separate connections: a look-up must not wait behind megabytes.
 	reader, writer *redis.Client
 	codec          *codec
 	queue          queue
@@ -80,7 +83,7 @@ type Tier struct {
 	started sync.Once
 	stop    context.CancelFunc
 	ctx     context.Context
-	all     sync.WaitGroup // goroutines that end with ctx
+	all     sync.WaitGroup // goroutines that end when ctx ends
 }
 
 // New makes a tier that does not connect yet.
@@ -108,7 +111,7 @@ func New(o Options) (*Tier, error) {
 	return t, err
 }
 
-// Start connects and begins to listen for purges. It may be called again.
+// Start connects and begins to listen for purges. It may be called more than once.
 func (t *Tier) Start() {
 	t.started.Do(func() {
 		t.reader.Start()
@@ -119,8 +122,8 @@ func (t *Tier) Start() {
 	})
 }
 
-// Close ends the tier. What waits to be written, or purged elsewhere, is given up. It may wait for some
-// calls to end; no loop calls it. No look-up may begin any more.
+// Close ends the tier. It drops queued writes and purges. It may wait for some calls to end, so
+// loops must not call it. No look-up may begin afterwards.
 func (t *Tier) Close() {
 	t.stop()
 	t.all.Wait()
@@ -129,8 +132,8 @@ func (t *Tier) Close() {
 	t.writer.Release()
 }
 
-// Timeout is how long a look-up takes at most, and Lock how long it may wait besides for another
-// instance.
+// Timeout is how long a look-up takes at most. Lock is for how long it may additionally wait for
+// another instance.
 func (t *Tier) Timeout() time.Duration { return t.o.Redis.Timeout }
 
 // Lock is Options.Lock.
@@ -139,23 +142,24 @@ func (t *Tier) Lock() time.Duration { return t.o.Lock }
 // MaxObject is Options.MaxObject.
 func (t *Tier) MaxObject() int64 { return t.o.MaxObject }
 
-// Mark is a moment in the history of the purges. What is fetched after it is not outdated by what was
-// purged before. The zero Mark is none, and what has it is not written.
+// Mark is a moment in the history of purges. Purges before it do not affect what is fetched after
+// it. The zero Mark means none; responses with it are not written.
 type Mark struct {
 	Epoch string // a new one begins when Redis has lost the history
 	Count int64  // of purges
 }
 
-// Mark is the last moment that this instance knows of.
+// Mark is the latest moment that this instance knows of.
 func (t *Tier) Mark() Mark { return *t.mark.Load() }
 
-// name is the name in Redis of what is stored under a key: keys may be long, and have any bytes.
+// name is the name in Redis of what is stored under a key. It is a hash, because keys may be long
+// and contain any bytes.
 func (t *Tier) name(kind string, key []byte) string {
 	sum := sha256.Sum256(key)
 	return t.o.Redis.Prefix + "cache:" + kind + hex.EncodeToString(sum[:])
 }
 
-// pause waits, and says whether the tier is still there.
+// pause waits for d, and reports whether the tier has not been closed.
 func (t *Tier) pause(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
