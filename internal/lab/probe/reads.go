@@ -30,13 +30,13 @@ var errReadsDenied = errors.New("what the target reads may not be seen: run as t
 // looked at (BenchmarkReads), of 256 at most.
 type reads struct {
 	of     *processes
-	before map[int]readCalls // of each process at the last look
-	gone   readCalls         // of processes that have ended since
-	open   map[string]bool   // files at the last look; nil before the first
+	before map[int]readCalls  // of each process at the last look
+	gone   readCalls          // of processes that have ended since
+	open   map[string]bool    // files at the last look; nil before the first
 	opened map[string]float64 // by folder, and by file
 	// folders and files are how many of each are in opened.
 	folders, files int
-	text   [512]byte
+	text           [512]byte
 }
 
 // readCalls are the calls of a process, and the bytes that they read.
