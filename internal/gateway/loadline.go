@@ -246,8 +246,8 @@ func seenOf(f *upstream.Flights) *loadline.Seen {
 	return s
 }
 
-// refused is how many requests, since the last time, have waited in vain because the concurrency
-// limit of their upstream was reached.
+// refused is how many requests, since the last time, have waited without success because the
+// concurrency limit of their upstream was reached.
 func (g *Gateway) refused(v *inForce) map[string]uint64 {
 	var names []string
 	var all []*upstream.Upstream

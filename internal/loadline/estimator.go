@@ -29,7 +29,7 @@ type Window struct {
 	// Seen is what was seen of each target.
 	Seen map[Target]*Seen
 	// Refused is how many requests waited without success at an upstream's concurrency limit.
-	// Requests that merely wait are no sign of its line: with one worker, the share that waits is
+	// Requests that merely wait are not a sign of its line: with one worker, the share that waits is
 	// the share of time for which the worker is busy.
 	Refused map[string]uint64
 }

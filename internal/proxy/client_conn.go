@@ -176,7 +176,7 @@ func (c *clientConn) Readable() {
 	case clientBusy:
 		if c.conn.PeerEnded() {
 			// The client no longer waits for the answer. One that has only ended its own direction
-			// cannot be told from one that has gone, whatever it sent before, read or not.
+			// looks the same as one that has gone, whatever it sent before, read or not.
 			c.flow.abort(exchange.NoReason)
 			return
 		}

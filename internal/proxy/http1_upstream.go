@@ -132,7 +132,7 @@ func (s *upstreamConn) drop() {
 
 // spokeFirst is called when the target ends the connection, or sends something, while the request
 // is still in the loop's batch. For example, a target may send a 408 before it closes an idle
-// connection. That is no answer to this request, of which nothing was written, so another
+// connection. That is not an answer to this request, of which nothing was written, so another
 // connection gets the request.
 func (s *upstreamConn) spokeFirst() {
 	if _, err := s.read(s.w.loop.Scratch()); err != nil && pause(err) {

@@ -15,7 +15,7 @@ type newcomers struct {
 
 const (
 	// newcomerTime is the loop's processor time, in nanoseconds, for which one token is given. As a
-	// connection costs 60 µs, a fiftieth of the loop's time goes to connections that come in vain.
+	// connection costs 60 µs, a fiftieth of the loop's time goes to connections that come for nothing.
 	// When one to three were accepted in each turn instead, clients that gave up and connected
 	// again took a tenth to a third of it (bench/own_cpu.py).
 	newcomerTime = 3e6

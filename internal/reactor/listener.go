@@ -348,7 +348,7 @@ func (ln *Listener) place(s Socket) {
 }
 
 // shed closes one waiting connection when the process has no descriptor for it. Left in the queue,
-// the connection would keep the listener ready for ever and its client waiting in vain. shed
+// the connection would keep the listener ready for ever and its client waiting for nothing. shed
 // reports whether to go on accepting.
 func (ln *Listener) shed() bool {
 	if ln.reserve < 0 {

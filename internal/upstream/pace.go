@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A request that would wait in vain is refused when it comes. How long it would wait follows from
+// A request that would wait too long is refused when it comes. How long it would wait follows from
 // how many requests of its class wait, and how quickly the class was served lately:
 //
 //	expected wait = requests of the class that wait ÷ (requests of it served ÷ the time that took)

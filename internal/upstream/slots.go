@@ -168,7 +168,7 @@ func (u *slotUse) flush(now int64) {
 
 // noteLimited notes that a request goes on waiting for a slot. take alone would not notice: while
 // requests wait all the time, a slot that becomes free is passed on at once, and no request looks
-// for one in vain.
+// for one without success.
 func (u *slotUse) noteLimited() {
 	if u.slots != nil && !u.free() && !u.limited.Load() {
 		u.limited.Store(true)

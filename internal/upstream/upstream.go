@@ -384,7 +384,7 @@ func (u *Upstream) operator(address string, set, clear uint32, why string) error
 		delete(u.drained, address)
 	}
 	if u.heir != nil && !u.heir.over() {
-		// The heir may not have the address. That is no error: the operator named a target of this
+		// The heir may not have the address. That is not an error: the operator named a target of this
 		// upstream.
 		_ = u.heir.operator(address, set, clear, why)
 	}
