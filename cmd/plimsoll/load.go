@@ -25,22 +25,22 @@ const usualDuration = 30 * time.Second
 
 type loadCommand struct {
 	URL            string         `arg:"" help:"The target, such as http://127.0.0.1:8080/path."`
-	Connections    int            `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
-	Loops          int            `short:"t" placeholder:"N" help:"The number of event loops (one per CPU, or half as many if the target is on this machine)."`
-	Duration       *time.Duration `short:"d" placeholder:"TIME" help:"How long to send load (30s, or the length of the rate's profile)."`
-	Rate           string         `placeholder:"RATE" help:"Requests per second, sent whether or not answers arrive: 10000, 1000-5000, or 1000:30s,1000-5000:60s."`
-	Burst          []string       `placeholder:"RATE:TIME@START" help:"Add RATE for TIME, beginning at START, such as 3200:8s@20s. May be repeated."`
-	Arrivals       string         `enum:"constant,poisson," default:"" placeholder:"KIND" help:"How requests are spread in time: constant or poisson (what the scenario says, or constant)."`
-	Closed         bool           `help:"Send the next request on a connection when the last one is answered, as wrk does, even if the scenario has a rate."`
-	Scenario       string         `placeholder:"FILE" help:"Send the requests that this scenario file (YAML) describes."`
-	Timeout        time.Duration  `default:"5s" placeholder:"TIME" help:"Count a request as failed if it has no answer this long after it was due (${default})."`
+	Connections    int            `short:"c" default:"64" placeholder:"N" help:"${connections} (${default})."`
+	Loops          int            `short:"t" placeholder:"N" help:"${loops}"`
+	Duration       *time.Duration `short:"d" placeholder:"TIME" help:"${load_duration}"`
+	Rate           string         `placeholder:"RATE" help:"${load_rate}"`
+	Burst          []string       `placeholder:"RATE:TIME@START" help:"${load_burst}"`
+	Arrivals       string         `enum:"constant,poisson," default:"" placeholder:"KIND" help:"${load_arrivals}"`
+	Closed         bool           `help:"${load_closed}"`
+	Scenario       string         `placeholder:"FILE" help:"${load_scenario}"`
+	Timeout        time.Duration  `default:"5s" placeholder:"TIME" help:"${timeout} (${default})."`
 	NewConnections bool           `help:"Use a new connection for each request."`
-	Lifetime       time.Duration  `placeholder:"TIME" help:"Replace each connection this long after it was opened."`
-	Seed           uint64         `default:"1" placeholder:"N" help:"The seed: the same number gives the same random choices (${default})."`
+	Lifetime       time.Duration  `placeholder:"TIME" help:"${load_lifetime}"`
+	Seed           uint64         `default:"1" placeholder:"N" help:"${seed} (${default})."`
 	JSON           bool           `help:"Print the result as JSON."`
-	HDR            string         `name:"hdr" placeholder:"FILE" help:"Write the response times of each window as an HdrHistogram log."`
-	Out            string         `placeholder:"DIR" help:"Keep the raw results in this run directory, for report and compare."`
-	Verify         string         `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"Run wrk (or h2load, with --http2) and plimsoll's closed loop in turn, and say whether they agree."`
+	HDR            string         `name:"hdr" placeholder:"FILE" help:"${load_hdr}"`
+	Out            string         `placeholder:"DIR" help:"${load_out}"`
+	Verify         string         `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"${load_verify}"`
 	generatorFlags
 	protocolFlags
 	requestFlags

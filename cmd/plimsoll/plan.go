@@ -14,18 +14,18 @@ import (
 
 type planCommand struct {
 	Dir        string        `arg:"" name:"run" help:"The run directory of a survey."`
-	Rate       float64       `required:"" placeholder:"RATE" help:"The peak rate of all instances together, in requests per second."`
-	Headroom   plan.Share    `default:"20%" placeholder:"SHARE" help:"Keep this share of an instance's load line free (${default})."`
-	PodStart   time.Duration `default:"40s" placeholder:"TIME" help:"The time from requesting an instance until it serves (${default})."`
-	Growth     plan.Growth   `default:"5%/min" placeholder:"SHARE/min" help:"The fastest growth of the load to plan for (${default})."`
-	Zones      int           `default:"3" placeholder:"N" help:"The number of zones to spread the instances over, of which one may be lost (${default})."`
-	Database   int           `name:"db-max-connections" placeholder:"N" help:"The number of connections that the database allows, to divide among the instances."`
-	Idle       int           `placeholder:"N" help:"Estimate the memory of an instance with N idle connections."`
-	Active     int           `placeholder:"M" help:"Estimate the memory of an instance with M connections that have a request in flight."`
-	Memory     []string      `sep:"none" placeholder:"RUN" help:"Also use the memory data of this run of the same service. May be repeated."`
-	Deployment string        `default:"service" placeholder:"NAME" help:"The name of the Deployment, for the manifest (${default})."`
+	Rate       float64       `required:"" placeholder:"RATE" help:"${plan_rate}"`
+	Headroom   plan.Share    `default:"20%" placeholder:"SHARE" help:"${plan_headroom} (${default})."`
+	PodStart   time.Duration `default:"40s" placeholder:"TIME" help:"${plan_pod_start} (${default})."`
+	Growth     plan.Growth   `default:"5%/min" placeholder:"SHARE/min" help:"${plan_growth} (${default})."`
+	Zones      int           `default:"3" placeholder:"N" help:"${plan_zones} (${default})."`
+	Database   int           `name:"db-max-connections" placeholder:"N" help:"${plan_database}"`
+	Idle       int           `placeholder:"N" help:"${plan_idle}"`
+	Active     int           `placeholder:"M" help:"${plan_active}"`
+	Memory     []string      `sep:"none" placeholder:"RUN" help:"${plan_memory}"`
+	Deployment string        `default:"service" placeholder:"NAME" help:"${plan_deployment} (${default})."`
 	Manifest   string        `placeholder:"FILE" help:"Write the HorizontalPodAutoscaler to this YAML file."`
-	OnHeadroom string        `placeholder:"FILE" help:"Write a KEDA ScaledObject to this YAML file. It scales on the headroom that plimsoll gateways measure."`
+	OnHeadroom string        `placeholder:"FILE" help:"${plan_on_headroom}"`
 	JSON       bool          `help:"Print the plan as JSON."`
 }
 

@@ -19,22 +19,22 @@ import (
 )
 
 type replayCommand struct {
-	Log             string            `arg:"" help:"The log file, optionally compressed with gzip. - is standard input."`
-	Target          string            `required:"" placeholder:"URL" help:"Where to send the requests, such as http://127.0.0.1:8080."`
-	Speed           string            `placeholder:"TIMES" help:"Send faster or slower than the log, such as 2x or 0.5x (1x)."`
-	Rate            float64           `placeholder:"RATE" help:"Choose the speed that gives this mean rate, in requests per second. Bursts keep their shape."`
-	From            string            `placeholder:"TIME" help:"Begin here: 10m into the log, or 2026-11-20T08:00:00Z."`
-	To              string            `placeholder:"TIME" help:"End before this time, in the same form as --from."`
-	Sample          int               `default:"1" placeholder:"N" help:"Send only every Nth request (${default})."`
-	Format          string            `placeholder:"FORMAT" help:"The format of the log: combined, common, json, har, or an nginx log_format (detected from the first lines)."`
-	Field           map[string]string `placeholder:"WHAT=NAME" help:"The name of a field in the JSON lines, such as time=ts. May be repeated."`
-	Unsafe          bool              `help:"Send requests with any method, not only GET, HEAD and OPTIONS. The others may change the target's data."`
-	Host            []string          `placeholder:"NAME" help:"Send only the requests to this host. May be repeated."`
+	Log             string            `arg:"" help:"${replay_log}"`
+	Target          string            `required:"" placeholder:"URL" help:"${replay_target}"`
+	Speed           string            `placeholder:"TIMES" help:"${replay_speed}"`
+	Rate            float64           `placeholder:"RATE" help:"${replay_rate}"`
+	From            string            `placeholder:"TIME" help:"${replay_from}"`
+	To              string            `placeholder:"TIME" help:"${replay_to}"`
+	Sample          int               `default:"1" placeholder:"N" help:"${replay_sample} (${default})."`
+	Format          string            `placeholder:"FORMAT" help:"${replay_format}"`
+	Field           map[string]string `placeholder:"WHAT=NAME" help:"${replay_field}"`
+	Unsafe          bool              `help:"${replay_unsafe}"`
+	Host            []string          `placeholder:"NAME" help:"${replay_host}"`
 	KeepHost        bool              `help:"Send the Host of the log instead of the target's."`
-	Connections     int               `short:"c" default:"64" placeholder:"N" help:"The maximum number of connections (${default})."`
-	Loops           int               `short:"t" placeholder:"N" help:"The number of event loops (one per CPU, or half as many if the target is on this machine)."`
-	Duration        *time.Duration    `short:"d" placeholder:"TIME" help:"End after this time (at the end of the log)."`
-	Timeout         time.Duration     `default:"5s" placeholder:"TIME" help:"Count a request as failed if it has no answer this long after it was due (${default})."`
+	Connections     int               `short:"c" default:"64" placeholder:"N" help:"${connections} (${default})."`
+	Loops           int               `short:"t" placeholder:"N" help:"${loops}"`
+	Duration        *time.Duration    `short:"d" placeholder:"TIME" help:"${replay_duration}"`
+	Timeout         time.Duration     `default:"5s" placeholder:"TIME" help:"${timeout} (${default})."`
 	JSON            bool              `help:"Print the result as JSON."`
 	connectionFlags `group:"TLS"`
 	protocolFlags

@@ -31,29 +31,29 @@ import (
 
 type surveyCommand struct {
 	URL            string        `arg:"" help:"The target, such as http://127.0.0.1:8080/path."`
-	SLO            string        `name:"slo" required:"" placeholder:"OBJECTIVES" help:"The objectives, such as p99<50ms,errors<0.1%."`
-	Scenario       string        `placeholder:"FILE" help:"Send the requests that this scenario file (YAML) describes. Its rate is ignored."`
-	PID            int           `name:"pid" placeholder:"N" help:"The target's process, to measure its CPU and memory (found by the port if it is on this machine)."`
-	Pprof          string        `placeholder:"URL" help:"Take profiles from the net/http/pprof of a Go service, such as http://127.0.0.1:6060."`
+	SLO            string        `name:"slo" required:"" placeholder:"OBJECTIVES" help:"${survey_slo}"`
+	Scenario       string        `placeholder:"FILE" help:"${survey_scenario}"`
+	PID            int           `name:"pid" placeholder:"N" help:"${survey_pid}"`
+	Pprof          string        `placeholder:"URL" help:"${survey_pprof}"`
 	Perf           bool          `help:"Have the kernel profile the target, whatever its language."`
 	Inspect        string        `placeholder:"URL" help:"${inspect}"`
-	ProfileCommand string        `placeholder:"COMMAND" help:"Take profiles with this shell command: see the examples."`
+	ProfileCommand string        `placeholder:"COMMAND" help:"${survey_profile_command}"`
 	ProfileHertz   float64       `placeholder:"N" help:"${profile_hertz}"`
-	Metrics        []string      `sep:"none" placeholder:"URL" help:"Sample this page of Prometheus or expvar metrics once a second, such as http://127.0.0.1:9090/metrics. May be given up to four times. If two pages have a value of the same name, that of the first page is kept."`
+	Metrics        []string      `sep:"none" placeholder:"URL" help:"${survey_metrics}"`
 	Deep           bool          `help:"${deep}"`
-	Runs           int           `default:"5" placeholder:"N" help:"The number of runs at each rate next to the load line (${default})."`
+	Runs           int           `default:"5" placeholder:"N" help:"${survey_runs} (${default})."`
 	Quick          bool          `help:"Take less time. The result is less certain."`
 	Out            string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
-	Export         string        `placeholder:"FILE" help:"Write the load line to this file as a small JSON document, for other programs."`
+	Export         string        `placeholder:"FILE" help:"${survey_export}"`
 	Start          float64       `placeholder:"RATE" help:"Start with this rate (chosen automatically)."`
-	Limit          float64       `placeholder:"RATE" help:"The highest rate to offer after the warm-up (none)."`
-	Overshoot      float64       `default:"2" placeholder:"TIMES" help:"Never offer more than this multiple of the highest rate that passed (${default})."`
-	Arrivals       string        `enum:"poisson,constant" default:"poisson" placeholder:"KIND" help:"How requests are spread in time: poisson or constant (${default})."`
-	Connections    int           `short:"c" placeholder:"N" help:"The maximum number of connections (as many as the rate needs)."`
+	Limit          float64       `placeholder:"RATE" help:"${survey_limit}"`
+	Overshoot      float64       `default:"2" placeholder:"TIMES" help:"${survey_overshoot} (${default})."`
+	Arrivals       string        `enum:"poisson,constant" default:"poisson" placeholder:"KIND" help:"${survey_arrivals} (${default})."`
+	Connections    int           `short:"c" placeholder:"N" help:"${survey_connections}"`
 	NewConnections bool          `help:"Use a new connection for each request."`
-	Loops          int           `short:"t" placeholder:"N" help:"The number of event loops (one per CPU, or half as many if the target is on this machine)."`
-	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"Count a request as failed if it has no answer this long after it was due (${default})."`
-	Seed           uint64        `default:"1" placeholder:"N" help:"The seed: the same number gives the same random choices (${default})."`
+	Loops          int           `short:"t" placeholder:"N" help:"${loops}"`
+	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"${timeout} (${default})."`
+	Seed           uint64        `default:"1" placeholder:"N" help:"${seed} (${default})."`
 	JSON           bool          `help:"Print the result as JSON."`
 	generatorFlags
 	protocolFlags

@@ -255,7 +255,7 @@ func fallbackAnswer(f *config.Fallback) *exchange.StaticOptions {
 	return o
 }
 
-// staticBody is the content of a file or, if there is no file, the text.
+// staticBody is the content of a file or, without a file, the text.
 func staticBody(content []byte, text string) []byte {
 	if content == nil {
 		return []byte(text)
