@@ -30,12 +30,11 @@ var errReadsDenied = errors.New("what the target reads may not be seen: run as t
 // looked at (BenchmarkReads), of 256 at most.
 type reads struct {
 	of     *processes
-	before map[int]readCalls  // of each process at the last look
-	gone   readCalls          // of processes that have ended since
-	open   map[string]bool    // files at the last look; nil before the first
-	opened map[string]float64 // by folder, and by file
-	// folders and files are how many of each are in opened.
-	folders, files int
+	before map[int]readCalls // of each process at the last look
+	gone   readCalls         // of processes that have ended since
+	open   map[string]bool   // files at the last look; nil before the first
+	// folders and files are how often each was seen to be opened.
+	folders, files map[string]float64
 	text           [512]byte
 }
 
@@ -70,8 +69,10 @@ func (r *reads) Read(into map[string]float64) error {
 	r.before = now
 	into[measure.TargetReads] = r.gone.calls + all.calls
 	into[measure.TargetReadBytes] = r.gone.bytes + all.bytes
-	for path, n := range r.opened {
-		into[measure.TargetOpened+path] = n
+	for _, opened := range []map[string]float64{r.folders, r.files} {
+		for path, n := range opened {
+			into[measure.TargetOpened+path] = n
+		}
 	}
 	return nil
 }
@@ -102,31 +103,27 @@ func (r *reads) look(now map[int]readCalls) {
 	if !looked {
 		return
 	}
+	if r.folders == nil {
+		r.folders, r.files = make(map[string]float64), make(map[string]float64)
+	}
 	for file := range open {
 		if r.open == nil || r.open[file] {
 			continue
 		}
 		file = strings.ToValidUTF8(file, "?")
-		if r.count(filepath.Dir(file), &r.folders, maxFolders) {
-			r.count(file, &r.files, maxFiles)
+		if countOpened(r.folders, filepath.Dir(file), maxFolders) {
+			countOpened(r.files, file, maxFiles)
 		}
 	}
 	r.open = open
 }
 
-// count counts that a path was opened, if it is one of the first most of its kind, and says whether
-// it is. kinds is how many of its kind there are.
-func (r *reads) count(path string, kinds *int, most int) bool {
-	if r.opened == nil {
-		r.opened = make(map[string]float64)
+// countOpened counts that a path was opened, if it is one of the first most, and says whether it is.
+func countOpened(opened map[string]float64, path string, most int) bool {
+	if opened[path] == 0 && len(opened) == most {
+		return false
 	}
-	if r.opened[path] == 0 {
-		if *kinds == most {
-			return false
-		}
-		*kinds++
-	}
-	r.opened[path]++
+	opened[path]++
 	return true
 }
 

@@ -89,8 +89,8 @@ func TestWhoReadsLittleOrMuchAtOnceIsNotLookedInto(t *testing.T) {
 		{manyReads - 1, 1}: 0, {manyReads, smallReads*manyReads + 1}: 0, {manyReads, 1}: 1,
 	} {
 		r := &reads{of: &processes{root: f.root}, open: map[string]bool{}}
-		if r.look(map[int]readCalls{100: c}); r.folders != want || r.files != want {
-			t.Errorf("%+v: %v", c, r.opened)
+		if r.look(map[int]readCalls{100: c}); len(r.folders) != want || len(r.files) != want {
+			t.Errorf("%+v: %v, %v", c, r.folders, r.files)
 		}
 	}
 }
@@ -106,8 +106,9 @@ func TestFoldersAndFilesAreBounded(t *testing.T) {
 		must(t, os.Symlink(fmt.Sprintf("/srv/%d/a", i), filepath.Join(fd, "3")))
 		r.look(map[int]readCalls{100: {calls: manyReads}})
 	}
-	if len(r.opened) != maxFolders+maxFiles {
-		t.Errorf("%d paths are counted, want %d", len(r.opened), maxFolders+maxFiles)
+	if len(r.folders) != maxFolders || len(r.files) != maxFiles {
+		t.Errorf("%d folders and %d files are counted, want %d and %d",
+			len(r.folders), len(r.files), maxFolders, maxFiles)
 	}
 }
 
