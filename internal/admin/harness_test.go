@@ -22,7 +22,7 @@ import (
 
 // patience is how long a test waits for something that must happen. It is not a measure of how
 // fast: only a hung test meets it.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // running is a whole gateway with an admin address, as the program runs it.
 type running struct {

@@ -15,7 +15,7 @@ func TestAGuardOfASetInRedis(t *testing.T) {
 	redis.Do("SADD", "known", "p1", "p 2")
 	i := serveClean(t, fmt.Sprintf(`
 listeners: [{address: 127.0.0.1:0}]
-redis: {main: {addresses: [%q]}}
+redis: {main: {addresses: [%q], timeout: 10s}}
 upstreams: {origin: {targets: [%q]}}
 routes:
   - {match: "/{id}", upstream: origin, guard: {key: "path:id", redis: {name: main, set: known}, every: 1s}}

@@ -10,13 +10,19 @@ import (
 // mirrored is a gateway with a service and a second one that gets copies.
 func mirrored(t *testing.T, mirror, more string) (*instance, *service) {
 	t.Helper()
+	return mirroredFor(t, "1m", mirror, more)
+}
+
+// mirroredFor is mirrored with a timeout of requests, and so of copies.
+func mirroredFor(t *testing.T, timeout, mirror, more string) (*instance, *service) {
+	t.Helper()
 	s := newService(t, replying(echo))
 	return serveClean(t, streamed(`
 listeners: [{address: "127.0.0.1:0"}]
 upstreams:
   s: {targets: ["`+s.address()+`"]}
   m: {targets: ["`+mirror+`"]`+more+`}
-routes: [{match: "/{name...}", upstream: s, mirror: {upstream: m, max_body: 4KB}, timeout: 2s, stream_timeout: 50ms}]
+routes: [{match: "/{name...}", upstream: s, mirror: {upstream: m, max_body: 4KB}, timeout: `+timeout+`, stream_timeout: 50ms}]
 `)), s
 }
 
@@ -73,7 +79,7 @@ func TestAMirrorHurtsNobody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newService(t, answer)
-			g, s := mirrored(t, m.address(), "")
+			g, s := mirroredFor(t, "5s", m.address(), "")
 			for range 3 {
 				p := g.dial()
 				for range 3 {
@@ -115,7 +121,7 @@ func TestAMirrorOutlivesAReload(t *testing.T) {
 		arrived <- c.head()
 		c.drain()
 	})
-	g, _ := mirrored(t, m.address(), "")
+	g, _ := mirroredFor(t, "5s", m.address(), "")
 	p := g.dial()
 	p.request("GET", "/")
 	<-arrived

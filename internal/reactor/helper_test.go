@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience is how long a test waits for what must happen, before it says that it did not.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // newLoops makes n loops that run until the test is over. Then no buffer may be out.
 func newLoops(t testing.TB, n int) []*reactor.Loop {

@@ -400,7 +400,8 @@ func (p *Pool) sweep(now int64) {
 	}
 	p.cut(moved)
 	if p.target.spare.n.Load() > 0 {
-		p.count(-int64(p.target.spare.expire(before)))
+		wanted := p.local.u.queues.waiting.Load() > 0
+		p.count(-int64(p.target.spare.expire(before, wanted)))
 	}
 }
 

@@ -316,6 +316,27 @@ func TestWhatWasWantedAndNotFetchedIsClosedBeyondTheBound(t *testing.T) {
 	}
 }
 
+// The list has no room of its own here, and the sweep comes between a connection's way into it and
+// the turn in which the other loop takes it.
+func TestASweepLeavesWhatARequestWaitsFor(t *testing.T) {
+	for loop := range 2 {
+		w, u := single(t, 2, func(o *Options) { o.MaxConnections, o.MaxIdle = 1, 1 })
+		m0 := mustPick(t, u.Local(0), w.now, 0)
+		mustPick(t, u.Local(1), w.now, 0)
+		c := open(t, w, m0)
+		q := waitFor(u.Local(1), w.now, 1)[0]
+		m0.Put(c, w.now)
+		if n := m0.target.spare.n.Load(); n != 1 || q.conn != nil {
+			t.Fatalf("%d connections lie between the loops, and the request has %v", n, q.conn)
+		}
+		u.Local(loop).Sweep(w.now)
+		w.settle()
+		if q.conn != c {
+			t.Errorf("after a sweep of loop %d the request got %v, want the idle connection", loop, q.conn)
+		}
+	}
+}
+
 func TestABusyLoopDoesNotStarveAnother(t *testing.T) {
 	w, u := single(t, 2, func(o *Options) { o.MaxConnections = 1 })
 	m0 := mustPick(t, u.Local(0), w.now, 0)

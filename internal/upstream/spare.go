@@ -59,15 +59,16 @@ func (s *spare) get() (Parked, bool) {
 	return p, true
 }
 
-// expire closes the connections that became idle before a time, and the oldest ones beyond the
-// bound, which were wanted but not taken. It returns how many it closed.
-func (s *spare) expire(before int64) int {
+// expire closes the connections that became idle before a time, and returns how many it closed.
+// Unless requests wait for connections (wanted), it closes the oldest ones beyond the bound too: they
+// were wanted but not taken.
+func (s *spare) expire(before int64, wanted bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	kept := s.idle[:0]
 	closed := 0
 	for i, p := range s.idle {
-		if p.since < before || len(s.idle)-i > s.bound {
+		if p.since < before || !wanted && len(s.idle)-i > s.bound {
 			p.conn.Discard()
 			closed++
 		} else {

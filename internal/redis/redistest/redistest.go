@@ -35,7 +35,7 @@ type Server struct {
 }
 
 // patience bounds every waiting, so that a defect fails a test instead of hanging it.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // Start runs a server with options as the command line takes them, such as "--requirepass", "x".
 func Start(t testing.TB, options ...string) *Server {
