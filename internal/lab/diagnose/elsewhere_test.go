@@ -54,6 +54,17 @@ func TestThreadsThatShareAnInterpreterAreOneProcessorWellAboveTheLine(t *testing
 	if d := ofRuntime(t, measure.RuntimeCPython, "", lines...); d.found("single-threaded") == nil {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
 	}
+	// Threads that share an interpreter wait for it, and do not sleep.
+	for _, lock := range [][]string{nil, {"all target.files.locked.sqlite:/srv/shop.db = .8"}} {
+		sleeps := slices.Concat(lines, standingIn("python;sleep;clock_nanosleep;", "0", "4", "20"), lock)
+		d := ofRuntime(t, measure.RuntimeCPython, "", sleeps...)
+		f := d.found("concurrency-limited")
+		if f == nil || d.found("single-threaded") != nil || !strings.Contains(f.Claim, "sleep for a time") ||
+			lock != nil && !(strings.Contains(f.Claim, "SQLite's lock on /srv/shop.db was taken in 80") &&
+				f.says("PRAGMA")) {
+			t.Errorf("found %v, held back %+v: %+v", names(d), d.HeldBack, f)
+		}
+	}
 	// Requests that mostly wait use one processor by chance.
 	waiting := append(lines, "all service 20ms", "at-line service 40ms", "over service 120ms")
 	if d := ofRuntime(t, measure.RuntimeCPython, "", waiting...); d.found("single-threaded") != nil {

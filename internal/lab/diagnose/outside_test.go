@@ -36,6 +36,9 @@ func TestWhereRequestsWaitIsNamedFromWellKnownPlaces(t *testing.T) {
 		"runtime.selectgo < github.com/failsafe-go/failsafe-go/bulkhead.(*bulkhead[...])." +
 			"AcquirePermit": "a place in a bulkhead",
 		"runtime.selectgo < github.com/cenkalti/backoff/v4.doRetryNotify[...]": "a back-off",
+		// A module whose host is not in front of an owner's name.
+		"runtime.selectgo < google.golang.org/grpc/internal/transport.(*http2Client).NewStream < " +
+			"google.golang.org/grpc.(*csAttempt).newStream < google.golang.org/grpc.(*ClientConn).Invoke": "a stream of the gRPC connection",
 	} {
 		lines := append([]string{
 			"over profile goroutine count 50 runtime.gopark < " + stack + servesHTTP,

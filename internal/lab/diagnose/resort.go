@@ -140,6 +140,11 @@ func (e *Evidence) resort(p *places) *Finding {
 		f.Claim += ": " + c.words()
 		f.Confidence = .6
 		f.Evidence = append(f.Evidence, c.facts()...)
+		if l := e.waitedLock(c); l != nil {
+			f.Claim += l.words()
+			f.Evidence = append(f.Evidence, l.facts()...)
+			f.Advice = append(f.Advice, l.advice()...)
+		}
 		for _, m := range []*meaning{c.holds, c.means()} {
 			if m != nil && m.look.Text != "" {
 				look := m.look

@@ -510,10 +510,19 @@ func (e *Evidence) wider(p *places) (all []Action) {
 		})
 	}
 	return append(all, Action{
-		Text: fmt.Sprintf("by Little's law %.0f places of %s each carry %s at most: for twice "+
+		Text: fmt.Sprintf("by Little's law %s at most: for twice "+
 			"the rate there have to be twice as many, or each has to be held half as long",
-			p.n, span(p.n/p.reached), rate(p.reached)),
+			p.carry()),
 	})
+}
+
+// carry is "4 places of 2 ms each carry 2,000 requests a second".
+func (p *places) carry() string {
+	each, all := span(p.n/p.reached), rate(p.reached)
+	if p.n == 1 {
+		return fmt.Sprintf("1 place of %s carries %s", each, all)
+	}
+	return fmt.Sprintf("%.0f places of %s each carry %s", p.n, each, all)
 }
 
 // onlyHolds says that a place is held by the service's own code, which may hold it for less.

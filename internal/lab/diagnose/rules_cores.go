@@ -28,6 +28,10 @@ var coreRules = []Rule{
 				waiting := e.lockWaits() / max(e.AtLine.Inside(), 1e-9)
 				return percent(min(waiting, 1)) + " of the time that they take", waiting > .25
 			}},
+			{"requests sleep between tries instead", func(e *Evidence) (string, bool) {
+				sleeping := e.sleepers() / max(e.AtLine.Inside(), 1e-9)
+				return percent(min(sleeping, 1)) + " of the time that they take", sleeping > .25
+			}},
 		},
 		Unless: []string{"swapping", "major-faults", "cgroup-throttled", "gomaxprocs-low"},
 	},
@@ -40,6 +44,16 @@ func (e *Evidence) lockWaits() float64 {
 		waiting = max(waiting, p.Total("delay"))
 	}
 	return waiting
+}
+
+// sleepers is how many more threads sleep at the line than well below it, where that is what most of
+// those do that become more with the load: they try again and again for what another has.
+func (e *Evidence) sleepers() float64 {
+	c := e.crowd()
+	if c == nil || c.means().kind != kindOf(measure.TargetWaitingSleep) {
+		return 0
+	}
+	return c.atLine - c.half
 }
 
 const (

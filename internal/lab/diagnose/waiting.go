@@ -368,16 +368,24 @@ var servers = []string{
 // the server has given it.
 const timeoutHandler = "net/http.(*timeoutHandler).ServeHTTP"
 
-// moduleOf is the module that a function is likely to be of: three parts of a path that begins with
-// a host, or else its first part.
+// moduleOf is the module that a function is likely to be of: the host and the owner's repository of
+// a path that begins with a domain's name, and otherwise the first part.
 func moduleOf(function string) string {
 	name := packageOf(function)
-	parts := strings.SplitN(name, "/", 4)
-	if !strings.Contains(parts[0], ".") {
-		return parts[0]
+	parts := strings.Split(name, "/")
+	most := 2
+	switch {
+	case !strings.Contains(parts[0], "."):
+		most = 1
+	case slices.Contains(ownedHosts, parts[0]):
+		most = 3
 	}
-	return strings.Join(parts[:min(len(parts), 3)], "/")
+	return strings.Join(parts[:min(len(parts), most)], "/")
 }
+
+// ownedHosts are those whose modules have their owner's name before their own; others serve modules
+// of one owner, as google.golang.org/grpc.
+var ownedHosts = []string{"github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "golang.org"}
 
 // ownAfter is the first frame from one on that is the service's code, and not of a module.
 func ownAfter(stack []profile.Frame, from int, not string) (profile.Frame, bool) {

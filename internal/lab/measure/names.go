@@ -271,6 +271,10 @@ const (
 	// TargetOpened begins the names of how often files of one folder, or one file, were seen to have
 	// been opened. The absolute path follows.
 	TargetOpened = "target.files.opened."
+	// TargetLocked begins the names of whether the target holds a lock for writing on a file. The
+	// absolute path follows, behind LockOfSQLite where the lock is one of SQLite's.
+	TargetLocked = "target.files.locked."
+	LockOfSQLite = "sqlite:"
 )
 
 // What the collectors of a JVM have done, as its own file of figures says.

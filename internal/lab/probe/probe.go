@@ -90,7 +90,7 @@ func (s *Sampler) follow(proc procfs.FS, o Options) {
 	}
 	s.target = target
 	s.sources = append(s.sources, target, &switches{of: target}, newThreads(target),
-		&reads{of: target}, &collections{of: target},
+		&reads{of: target}, &locks{of: target}, &collections{of: target},
 		&cgroup{of: target})
 }
 

@@ -130,6 +130,9 @@ var Values = []measure.SampleName{
 	measure.Counter(measure.TargetOpened+"<path>",
 		"times that files of one folder, or one file, were open at a sample and not at the one "+
 			"before: the first eight folders and the first eight files"),
+	measure.Gauge(measure.TargetLocked+"<path>",
+		"1 while it holds a lock for writing on a file, 0 when it has let go of it; \"sqlite:\" is before "+
+			"the path of what SQLite has locked: the first eight files"),
 	measure.Counter(measure.TargetCollections+"<collector>",
 		"times that a collector of a JVM has stopped it, by the JVM's own file of figures "+
 			"(hsperfdata) and the name that has for the collector"),
