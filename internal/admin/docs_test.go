@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/grpc"
 	"plimsoll/internal/http1"
 	"plimsoll/internal/telemetry/accesslog"
 )
@@ -223,6 +224,30 @@ func TestTheAlertsUseSeriesThatAreThere(t *testing.T) {
 	for _, name := range used {
 		if !slices.Contains(known, name) {
 			t.Errorf("there is no series %s", name)
+		}
+	}
+}
+
+func TestTheGRPCStatusOfEachReasonIsInTheManual(t *testing.T) {
+	b, err := os.ReadFile("../../docs/grpc.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]string{}
+	for line := range strings.Lines(string(b)) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 4 || !strings.Contains(cells[2], "`") {
+			continue
+		}
+		status, _, _ := strings.Cut(strings.TrimSpace(cells[1]), ",")
+		for _, m := range code.FindAllStringSubmatch(cells[2], -1) {
+			listed[m[1]] = status
+		}
+	}
+	for r := exchange.NoReason + 1; int(r) < exchange.Reasons(); r++ {
+		// A reason without a status of its own takes it from the HTTP status, and 200 is UNKNOWN.
+		if want := r.GRPC(200); want != grpc.Unknown && listed[r.String()] != want.String() {
+			t.Errorf("docs/grpc.md has %q for %s, want %s", listed[r.String()], r, want)
 		}
 	}
 }
