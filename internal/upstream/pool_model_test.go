@@ -3,6 +3,7 @@ package upstream
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -25,6 +26,9 @@ func TestPoolModel(t *testing.T) {
 			o.Concurrency = &concurrency.Options{Initial: slots, Min: slots, Max: slots}
 		}
 		o.MaxConcurrency = rapid.IntRange(0, 4).Draw(rt, "bound") // 0 for none
+		if rapid.Bool().Draw(rt, "connections may be idle for long") {
+			o.IdleTimeout = time.Hour
+		}
 		u := w.upstream(o)
 		m := &model{slots: slots, patient: rapid.Bool().Draw(rt, "patient"), t: rt, w: w, u: u,
 			most: most, busy: make([][]use, loops), dialling: make([][]*Member,
@@ -36,7 +40,7 @@ func TestPoolModel(t *testing.T) {
 			"dialled": func(rt *rapid.T) { m.dialled(m.loop(rt), rapid.Bool().Draw(rt, "works")) },
 			"posts":   func(rt *rapid.T) { w.run(m.loop(rt)) },
 			"leave":   func(rt *rapid.T) { m.leave(m.loop(rt)) },
-			"sweep":   func(rt *rapid.T) { u.Local(m.loop(rt)).Sweep(w.now) },
+			"sweep":   func(rt *rapid.T) { m.sweep(m.loop(rt)) },
 			"later":   func(rt *rapid.T) { w.now += int64(rapid.IntRange(1, 2000).Draw(rt, "ms")) * 1e6 },
 			"drain": func(rt *rapid.T) {
 				if !drains {
@@ -164,6 +168,31 @@ func (m *model) dialled(loop int, works bool) {
 	} else {
 		member.Closed(m.w.now)
 	}
+}
+
+// sweep closes nothing that has come to lie between the loops because requests wait for it.
+func (m *model) sweep(loop int) {
+	var wanted []*fakeConn
+	if m.waits() && !m.drained && m.u.options.IdleTimeout == time.Hour {
+		for c := range m.w.alive {
+			if c.loop < 0 && !c.dead {
+				wanted = append(wanted, c)
+			}
+		}
+	}
+	m.u.Local(loop).Sweep(m.w.now)
+	for _, c := range wanted {
+		if c.over && m.waits() {
+			m.t.Fatalf("a sweep closed connection %d, for which requests wait", c.id)
+		}
+	}
+}
+
+// waits reports whether a request waits on any loop.
+func (m *model) waits() bool {
+	return slices.ContainsFunc(m.queued, func(q []*waiting) bool {
+		return slices.ContainsFunc(q, func(q *waiting) bool { return q.refused == None })
+	})
 }
 
 func (m *model) leave(loop int) {
