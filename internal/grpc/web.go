@@ -1,9 +1,6 @@
 package grpc
 
-import (
-	"bytes"
-	"encoding/binary"
-)
+import "encoding/binary"
 
 // gRPC-Web puts the trailers into the body, as the last frame: its flag is 0x80, and its content
 // are lines as in HTTP/1.1, with names in lower case, and no empty line behind them ("Trailers" in
@@ -27,17 +24,4 @@ func AppendTrailer(out, name, value []byte) []byte {
 // EndTrailers sets the length of the frame that begins at out[at].
 func EndTrailers(out []byte, at int) {
 	binary.BigEndian.PutUint32(out[at+1:], uint32(len(out)-at-HeadSize))
-}
-
-// NextTrailer takes the first line off the content of a frame of trailers. The line's end may be
-// that of HTTP/1.1 or a lone LF, and the last may lack it. Not ok: there is none left, or the next
-// is malformed, and then rest is not empty.
-func NextTrailer(content []byte) (name, value, rest []byte, ok bool) {
-	line, rest, _ := bytes.Cut(content, []byte{'\n'})
-	line = bytes.TrimSuffix(line, []byte{'\r'})
-	name, value, found := bytes.Cut(line, []byte{':'})
-	if !found || len(name) == 0 || bytes.IndexByte(line, '\r') >= 0 {
-		return nil, nil, content, false
-	}
-	return name, bytes.Trim(value, " \t"), rest, true
 }
