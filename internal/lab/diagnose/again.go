@@ -10,34 +10,34 @@ import (
 	"plimsoll/internal/lab/slo"
 )
 
-// repeated is an address with which the service exchanges small messages again and again for one
-// request.
+// repeated is an address with which the service exchanges many small messages for one request.
 type repeated struct {
 	to    string
-	calls float64 // for each request
+	calls float64 // per request
 }
 
 const (
-	// manyCalls is how many exchanges there are with one address for one request, at least, for
-	// them to be told: a few questions, or a transaction around them, are what a service is there
-	// for.
+	// manyCalls is the minimum number of exchanges with one address per request that is reported. A
+	// few queries, or a transaction around them, are normal work.
 	manyCalls = 10
-	// sameCalls is by how much those that more requests bring may differ from all there are near the
-	// line, for each: what has nothing to do with requests is to be the smaller part.
+	// sameCalls is the factor by which the exchanges of one additional request may differ from all
+	// exchanges per request near the line. Traffic that is unrelated to requests must be the
+	// smaller part.
 	sameCalls = 2
-	// apartLoads is how many times the rate of the one load that of the other is, at least, for the
-	// two to say what more requests bring.
+	// apartLoads is the minimum ratio of the request rates of two loads. If they are closer, their
+	// difference does not show what an additional request brings.
 	apartLoads = 1.2
-	// callCosts is what one question costs the service in processor seconds at most, where to ask
-	// is most of what it does: 40 µs in Go, 0.1 to 0.4 ms in Node.js, Python and Ruby.
+	// callCosts is the highest processor time in seconds that one query costs a service which does
+	// little else: 40 µs in Go, 0.1 to 0.4 ms in Node.js, Python and Ruby.
 	callCosts = 500e-6
-	// callSpared is what one is assumed to cost that is spared.
+	// callSpared is the processor time in seconds that each avoided query is assumed to save.
 	callSpared = 60e-6
 )
 
-// asksAgain is the address that is asked most often for one request; nil where none is asked often,
-// or only one load was seen, of which nobody knows what of it is for the requests. To begin a
-// connection takes some exchanges too: where they are not kept that is the cause.
+// asksAgain returns the address that is asked most often per request. It returns nil if no address
+// is asked often, or if only one load was seen: then it is unknown which exchanges belong to
+// requests. Opening a connection takes some exchanges too, so asksAgain also returns nil if the
+// service does not keep its connections: that is then the cause.
 func (e *Evidence) asksAgain() (most *repeated) {
 	over := e.AtLine.Max(measure.TargetOutgoingTimeWait) +
 		e.AtLine.Max(measure.TargetOutgoingTimeWaitThere)
@@ -57,16 +57,16 @@ func (e *Evidence) asksAgain() (most *repeated) {
 	return most
 }
 
-// exchanged is what went to and fro between the service and an address at a load, how many requests
-// ended meanwhile, and for how long both were seen.
+// exchanged is the traffic between the service and one address at one load: the number of
+// exchanges, the requests that ended meanwhile, and the seconds that both were observed.
 type exchanged struct{ times, requests, seconds float64 }
 
-// each is how many exchanges there were for one request; 0 where that is not known.
+// each returns the number of exchanges per request; 0 if none were seen.
 func (x exchanged) each() float64 { return x.times / max(x.requests, 1) }
 
-// beside is how many exchanges one more request brings, as a gentler load beside this one says;
-// false where the two are not known, or are much the same load. What goes on without requests
-// is in neither.
+// beside returns the number of exchanges that each additional request brings, from the difference
+// between this load and a gentler one. Traffic that goes on without requests cancels out. known is
+// false if one of the loads was not seen, or if their rates are too close.
 func (x exchanged) beside(gentler exchanged) (each float64, known bool) {
 	if x.seconds <= 0 || gentler.seconds <= 0 ||
 		x.requests/x.seconds < apartLoads*gentler.requests/gentler.seconds {
@@ -76,8 +76,8 @@ func (x exchanged) beside(gentler exchanged) (each float64, known bool) {
 	return (x.times/x.seconds - gentler.times/gentler.seconds) / more, true
 }
 
-// exchanged is what was seen of an address at a load. It is counted once in a second or so, so that
-// short steps that follow each other count together.
+// exchanged adds up the traffic with an address at a load. The probe counts it about once a second,
+// so short steps that follow each other are counted together.
 func (e *Evidence) exchanged(at string, load int) (x exchanged) {
 	ended, last, answered, seen := 0.0, -1.0, 0.0, 0.0
 	for i := range e.Run.Steps {
@@ -106,20 +106,21 @@ func (e *Evidence) exchanged(at string, load int) (x exchanged) {
 	return x
 }
 
-// words are "22.0 small segments with data go to postgres at 127.0.0.1:5432, and as many come
-// back".
+// words returns text such as "22.0 small segments with data go to postgres at 127.0.0.1:5432, and
+// as many come back".
 func (r *repeated) words(e *Evidence) string {
 	return fmt.Sprintf("%s small segments with data go to %s, and as many come back",
 		number(r.calls), e.named(r.to))
 }
 
-// onlyTalks says that most of what the service does for a request is to ask again and again.
+// onlyTalks reports whether most of the service's work for a request is asking one address again
+// and again.
 func (e *Evidence) onlyTalks() bool {
 	r := e.asksAgain()
 	return r != nil && e.gentleCost() <= callCosts*r.calls
 }
 
-// talkative is the finding that each request asks the same one again and again.
+// talkative is the finding that each request asks the same address again and again.
 func (e *Evidence) talkative(r *repeated) *Finding {
 	cost := e.gentleCost()
 	saves := min(callSpared*(r.calls-1)/max(cost, 1e-9), .8)
@@ -140,7 +141,7 @@ func (e *Evidence) talkative(r *repeated) *Finding {
 	}
 }
 
-// askOnce is how to ask less often.
+// askOnce is the advice to ask less often.
 func (e *Evidence) askOnce() Action {
 	return Action{
 		Text: "ask once for all that a request needs (a join, WHERE id IN (…) or ANY, MGET, a " +
@@ -150,14 +151,14 @@ func (e *Evidence) askOnce() Action {
 	}
 }
 
-// neverAsked says that the survey ended before it asked at any rate: all that there is to look at
-// are requests that came one after the other.
+// neverAsked reports whether the survey ended before it offered any rate. The run then only has
+// requests that were sent one after the other.
 func (e *Evidence) neverAsked() bool {
 	return e.AtLine != nil && e.Line == 0 && e.AtLine.Step.Plan.Rate == 0
 }
 
-// failsAlone is the verdict on requests that come one after the other where not even they are as
-// the objectives want, so that the survey asked at no rate; nil where that is not so.
+// failsAlone returns the verdict on requests sent one after the other if even they miss the
+// objectives, so that the survey offered no rate. It returns nil otherwise.
 func (e *Evidence) failsAlone() *record.Judgement {
 	if !e.neverAsked() || e.Run.Result == nil {
 		return nil
@@ -171,8 +172,8 @@ func (e *Evidence) failsAlone() *record.Judgement {
 	return nil
 }
 
-// neverQuick says that not even requests that come one after the other are as quick as the
-// objectives want: so many take too long that those which failed are not why.
+// neverQuick reports whether even requests sent one after the other are slower than the objectives
+// allow. More of them are too slow than failed requests explain.
 func (e *Evidence) neverQuick() bool {
 	j := e.failsAlone()
 	return j != nil && slices.ContainsFunc(j.Objectives, func(o record.ObjectiveShare) bool {
@@ -182,13 +183,15 @@ func (e *Evidence) neverQuick() bool {
 }
 
 const (
-	// delayedAck is for how long the kernel waits before it acknowledges what it has no answer to
-	// yet: who sends a message in two parts waits for that before the second.
+	// delayedAck and delayedAckMost bound, in seconds, how long the kernel delays an
+	// acknowledgement that it cannot send with data. A sender that writes a message in two parts
+	// waits that long before the second part.
 	delayedAck, delayedAckMost = 38e-3, 48e-3
 )
 
-// acknowledged is what to say of questions that take so long each, and all together, where that is
-// for how long an acknowledgement is put off. One that stalls among quick ones shows in the whole.
+// acknowledged returns the advice for queries that take as long as the kernel delays an
+// acknowledgement, each of them or all together. A single query that stalls among quick ones shows
+// only in the total.
 func acknowledged(each, whole float64) []Action {
 	stalls := func(took float64) bool { return took >= delayedAck && took <= delayedAckMost }
 	which := "for each"
@@ -204,8 +207,8 @@ func acknowledged(each, whole float64) []Action {
 		"algorithm): write each message at once, and set TCP_NODELAY on both sides"}}
 }
 
-// slowAlone is the finding that requests take too long even when they come one after the other, and
-// hardly compute meanwhile; nil where that is not so.
+// slowAlone is the finding that requests take too long even one after the other, and compute for
+// little of that time; nil otherwise.
 func (e *Evidence) slowAlone() *Finding {
 	alone := e.alone()
 	if !e.neverQuick() || alone == 0 || e.AtLine.Failed() > fewFailed ||
@@ -249,8 +252,9 @@ func (e *Evidence) slowAlone() *Finding {
 	return f
 }
 
-// mostAsked is the address with which most was exchanged for a request, at least now and then. There
-// is one load only, so that what goes on without requests is in it: that it is asked is not claimed.
+// mostAsked returns the address with the most exchanges per request, if there are at least 0.5.
+// There is only one load, so traffic that goes on without requests is included, and the caller must
+// not claim that requests ask the address.
 func (e *Evidence) mostAsked() (to string, calls float64) {
 	for _, at := range e.sampledOf(measure.OutgoingExchanges) {
 		if n := e.exchanged(at, gentle).each(); n >= .5 && n > calls {
@@ -260,12 +264,13 @@ func (e *Evidence) mostAsked() (to string, calls float64) {
 	return to, calls
 }
 
-// leastStood is in which part of the looks a thread has to stand in a place, for a request to spend
-// much of its time there.
+// leastStood is the mean number of threads that must be in a place, while requests come one after
+// the other, for a request to spend much of its time there.
 const leastStood = .4
 
-// stoodAlone is where threads stand in the midst of requests that come one after the other; nil
-// where that is not seen. Who waits for an answer is not told, as it may be a client's.
+// stoodAlone returns the place where most threads are while they work on requests that come one
+// after the other; nil if none is seen. Threads that wait for an answer are left out, because it
+// may be a client's.
 func (e *Evidence) stoodAlone() (most *stand) {
 	looks, best := e.looks()[gentle], leastStood
 	places := map[string]bool{}
@@ -286,7 +291,7 @@ func (e *Evidence) stoodAlone() (most *stand) {
 	return most
 }
 
-// lookAt is how to see more of what threads wait for.
+// lookAt returns the advice on how to see more of what threads wait for.
 func (e *Evidence) lookAt(m *meaning) []Action {
 	if m.look.Text == "" {
 		return nil
@@ -294,7 +299,7 @@ func (e *Evidence) lookAt(m *meaning) []Action {
 	return []Action{{m.look.Text, e.filled(m.look.Command)}}
 }
 
-// longAlone is the bottleneck where not even a request that is alone is quick enough.
+// longAlone is the bottleneck if even a request that is alone misses the objectives.
 func (e *Evidence) longAlone(findings []Finding) Limit {
 	if len(findings) > 0 && findings[0].Rank <= Binding {
 		return Limit{What: findings[0].Rule, Why: findings[0].Claim}
@@ -309,9 +314,9 @@ func (e *Evidence) longAlone(findings []Finding) Limit {
 	return Limit{What: "unknown", Why: "not even one request at a time is served well"}
 }
 
-// leavesConnections says that about as many connections of the service's own are remembered to be
-// over as it has served requests: what others of the machine open is more than few lone requests
-// do.
+// leavesConnections reports whether the service leaves connections of its own behind in TIME_WAIT,
+// at least one for five requests served. The count of opened connections alone does not show it:
+// other processes of the machine open more than a few lone requests do.
 func (e *Evidence) leavesConnections() bool {
 	over, served := 0.0, 0.0
 	for i := range e.Run.Steps {

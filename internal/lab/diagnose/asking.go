@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// asking is what the threads show that wait for what the service asks.
+// asking describes the threads that wait for what the service asks.
 type asking struct {
-	threads float64 // that wait there beyond the line
-	gentle  float64 // that wait there well below it
-	inside  float64 // requests under way there
-	// gently and beyond are the seconds for which a request has one of them wait, by Little's law,
+	threads float64 // mean number that wait there beyond the line
+	gentle  float64 // mean number that wait there well below the line
+	inside  float64 // requests under way beyond the line
+	// gently and beyond are the seconds that a request has such a thread wait, by Little's law,
 	// well below the line and beyond it.
 	gently, beyond float64
 }
 
 const (
-	// moreInside is how many times as many requests as threads that wait have to be inside, for
-	// most of them to stand elsewhere.
+	// moreInside is the minimum ratio of requests under way to waiting threads for most requests to
+	// be elsewhere.
 	moreInside = 1.5
-	// asQuick is by how much an answer may take longer, beyond the line, from one that serves few
-	// as quickly as it ever does.
+	// asQuick is how many times as long an answer may take beyond the line as well below it, from a
+	// dependency that is not the limit.
 	asQuick = 1.25
 )
 
-// fewAsk says that the service lets few of its requests ask at a time: beyond the line most of
-// those that are inside do not ask, and who asks is answered as quickly as well below the line.
-// Whoever is asked would have more of them wait, and each for longer, if it were the limit. Nil
-// otherwise, or where threads do not tell.
+// fewAsk reports that the service lets few of its requests ask at a time. Beyond the line most
+// requests inside do not ask, and those that do are answered as quickly as well below the line. If
+// the dependency were the limit, more requests would wait for it, and each for longer. fewAsk
+// returns nil if this is not so, or if the threads do not show it.
 func (e *Evidence) fewAsk() *asking {
 	a := e.asking()
 	if a.gently == 0 || a.threads < fewestStanding ||
@@ -38,9 +38,9 @@ func (e *Evidence) fewAsk() *asking {
 	return a
 }
 
-// askedSlows says that who asks waits for far longer with more load, and several do: whoever is
-// asked is the limit, even where a pool lets few of them in, so that most requests stand before
-// that.
+// askedSlows reports whether several requests wait for the dependency, and for far longer with more
+// load. Then the dependency is the limit, even if a pool lets few requests in and most of them
+// stand before the pool.
 func (e *Evidence) askedSlows() bool {
 	a := e.asking()
 	return a.gentle >= leastInUse && a.threads >= 2 && a.beyond >= slower*a.gently
@@ -61,8 +61,8 @@ func (e *Evidence) asking() *asking {
 	return a
 }
 
-// waits is for how long a request has threads wait in some places at one load, how many wait there
-// on average, and how many requests are under way.
+// waits returns, for one load, the seconds that a request has threads wait in some places, how many
+// threads wait there on average, and how many requests are under way.
 func (e *Evidence) waits(load int, places map[string]bool) (each, threads, inside float64) {
 	goodput := 0.0
 	looks := e.looks()[load]
@@ -76,10 +76,10 @@ func (e *Evidence) waits(load int, places map[string]bool) (each, threads, insid
 	return threads / max(goodput, 1e-9), threads / n, inside / n
 }
 
-// n is how many may ask at a time.
+// n is how many requests may ask at a time.
 func (a *asking) n() float64 { return max(math.Round(a.threads), 1) }
 
-// facts are what it is known by.
+// facts returns the evidence for a.
 func (a *asking) facts() []Fact {
 	return []Fact{{
 		What: "requests under way beyond the line, and threads that wait for what the service " +
@@ -92,7 +92,7 @@ func (a *asking) facts() []Fact {
 	}}
 }
 
-// askWords say it behind a claim.
+// askWords puts a in words, to follow a claim.
 func (e *Evidence) askWords(a *asking) string {
 	whom := "what it asks"
 	if names := e.asked(); len(names) > 0 {

@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// The classes that a processor profile's stacks are shared out among; each stack is in one.
+// The classes of a processor profile's stacks. Each stack is in one class.
 const (
 	classCollector  = "garbage collection"
 	classHandshake  = "TLS handshakes"
@@ -22,17 +22,16 @@ const (
 	classRuntime    = "the runtime"
 )
 
-// A class is known by a function that is in its stacks. The first that fits has the stack: a log
+// A class is known by the functions in its stacks. The first class that fits takes the stack: a log
 // line that encodes JSON by reflection is logging. A name that ends in a dot or a slash is a
-// package, or the packages below it. begins is how names of functions begin, and files are the last
-// two parts of the path of a library's file, for languages in which a function's name alone says
-// little.
+// package, or the packages below it. begins holds prefixes of function names. files holds the last
+// two parts of a library file's path, for languages in which a function's name alone says little.
 type class struct {
 	name                     string
 	functions, begins, files []string
 }
 
-// classIndex knows frames by the classes.
+// classIndex finds the classes of a frame.
 var classIndex = func() (x index) {
 	for i, c := range classes {
 		x.add(i, c.functions, c.begins, c.files)
@@ -203,17 +202,17 @@ var transfers = []string{
 	"net.spliceFrom", "crypto/tls.(*Conn).Read", "crypto/tls.(*Conn).Write",
 }
 
-// spareTime is the collector's work on processors that would be idle: it costs nobody anything.
+// spareTime is the collector's work on processors that would be idle. It slows nothing down.
 const spareTime = "runtime.gcDrainMarkWorkerIdle"
 
-// reflects are the packages that use reflection for what they are there for; what they spend on it
-// is not the service's choice.
+// reflects are the packages whose purpose needs reflection. Their use of it is not the service's
+// choice.
 var reflects = []string{
 	"fmt.", "text/template", "html/template", "database/sql.", "encoding/",
 	"google.golang.org/protobuf/",
 }
 
-// reflectors are what reflection is done by in other languages.
+// reflectors are the functions and files that do reflection in other languages.
 var reflectors = func() (x index) {
 	x.add(0, []string{
 		"java.lang.reflect.", "jdk.internal.reflect.", "sun.reflect.", "java.beans.",
@@ -231,8 +230,8 @@ var reflectors = func() (x index) {
 	return x
 }()
 
-// reflectsFor says that the service's code had something done by reflection: below the first of its
-// functions, since frameworks call them by reflection too.
+// reflectsFor reports whether the service's own code used reflection. It looks below the innermost
+// function of the service, because frameworks call the service's functions by reflection too.
 func reflectsFor(stack []profile.Frame) bool {
 	i := slices.IndexFunc(stack, func(f profile.Frame) bool {
 		return profile.User(f) && reflectors.of(f) == 0
@@ -244,12 +243,12 @@ func fits(function, name string) bool {
 	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, "/") {
 		return strings.HasPrefix(function, name)
 	}
-	// A closure's name goes on after a dot.
+	// The name of a closure continues with a dot.
 	return strings.HasPrefix(function, name) &&
 		(len(function) == len(name) || function[len(name)] == '.')
 }
 
-// classOf finds a stack's class.
+// classOf returns a stack's class.
 func classOf(stack []profile.Frame) string {
 	in := func(names ...string) bool {
 		return slices.ContainsFunc(stack, func(f profile.Frame) bool {
@@ -268,7 +267,7 @@ func classOf(stack []profile.Frame) string {
 	own := slices.ContainsFunc(stack, profile.User)
 	switch {
 	case in(transfers...):
-		return classHTTP // whichever code asked for it: reading and writing are the work of a server
+		return classHTTP // whichever code asked for it: reading and writing are a server's work
 	case own && !inGo(stack) && reflectsFor(stack):
 		return classReflection
 	case own && in("reflect.") && !slices.ContainsFunc(stack, func(f profile.Frame) bool {
@@ -285,20 +284,20 @@ func classOf(stack []profile.Frame) string {
 	return classRuntime
 }
 
-// The names of the files of the profiles that are looked at here.
+// The names of the profile files that are used here.
 const (
 	kindCPU    = "cpu"
 	kindAllocs = "allocs"
 )
 
-// fewestSeconds is how much processor time a profile has to hold for shares of it to mean
-// something: 50 samples at pprof's hundred a second.
+// fewestSeconds is the minimum processor time in a profile for its shares to mean something: 50
+// samples at pprof's 100 a second.
 const fewestSeconds = .5
 
-// placesTold is how many places of each class are told.
+// placesTold is how many places of each class are reported.
 const placesTold = 5
 
-// classify says where the target's processor time went at the line.
+// classify finds where the target's processor time went at the line.
 func (e *Evidence) classify() {
 	p := e.AtLine.Profile(kindCPU)
 	if p == nil || p.Total(profile.CPU)*p.Seconds() < fewestSeconds {
@@ -311,7 +310,7 @@ func (e *Evidence) classify() {
 	}
 }
 
-// placeIn chooses the service's own code among the stacks of a class.
+// placeIn returns a function that picks the service's own code from the stacks of a class.
 func placeIn(class string) func(stack []profile.Frame) (profile.Frame, bool) {
 	return func(stack []profile.Frame) (profile.Frame, bool) {
 		if classOf(stack) != class {
@@ -321,7 +320,7 @@ func placeIn(class string) func(stack []profile.Frame) (profile.Frame, bool) {
 	}
 }
 
-// garbage says who allocated at the line.
+// garbage finds which classes allocated at the line.
 func (e *Evidence) garbage() {
 	p := e.AtLine.Profile(kindAllocs)
 	if p == nil {
@@ -337,13 +336,13 @@ func (e *Evidence) garbage() {
 	}
 }
 
-// spent is a class's share of the processor time at the line, together with the collector's work on
-// what it allocated: collections come as often as there is something to collect.
+// spent is a class's share of the processor time at the line, including the collector's work on
+// what the class allocated: the more is allocated, the more often the collector runs.
 func (e *Evidence) spent(class string) float64 {
 	return e.Classes[class] + e.Classes[classCollector]*e.Garbage[class]
 }
 
-// flames are what the report draws.
+// flames returns the flame graphs of the report.
 func (e *Evidence) flames() (all []Flame) {
 	atLine, half := e.AtLine.Profile(kindCPU), e.Half.Profile(kindCPU)
 	if atLine == nil {
@@ -360,7 +359,7 @@ func (e *Evidence) flames() (all []Flame) {
 		return all
 	}
 	if root := profile.Difference(half, atLine, profile.CPU); root != nil {
-		// For a request, since there are twice as many of them at the line.
+		// Per request, because the line has twice as many of them.
 		root.Scale(1/e.AtLine.Goodput(), 1/e.Half.Goodput())
 		all = append(all, Flame{
 			Title:      "Processor time of a request, at half of the line and at the line",

@@ -8,15 +8,15 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// bySystemGC is the cause of a collection that a service of the JVM asks for itself.
+// bySystemGC is the cause of a collection that a JVM service asks for itself.
 const bySystemGC = "System.gc()"
 
-// mostlyFor is the share of the collections that has to have one cause for it to be told.
+// mostlyFor is the share of the collections that one cause must have to be reported.
 const mostlyFor = .5
 
-// reason is what a JVM's collections come for, by the name that HotSpot has for it.
+// reason is a cause of a JVM's collections, by HotSpot's name for it.
 type reason struct {
-	cause, says string // says stands behind a claim
+	cause, says string // says follows a claim
 	instead     Action
 }
 
@@ -68,8 +68,8 @@ var reasons = []reason{
 	},
 }
 
-// collectedFor is what most of a JVM's collections near the line and beyond it came for, with their
-// share; nil where that is nothing to speak of, or is not known.
+// collectedFor returns the cause of most of a JVM's collections near the line and beyond it, with
+// their share. It returns nil if no cause has most of them, or if causes are not known.
 func (e *Evidence) collectedFor() (why *reason, share float64) {
 	by, all := map[string]float64{}, 0.0
 	for i := range e.Run.Steps {
@@ -92,7 +92,7 @@ func (e *Evidence) collectedFor() (why *reason, share float64) {
 	return nil, 0
 }
 
-// tellReason says in a finding about a JVM's collector what most collections come for.
+// tellReason adds the cause of most collections to a finding about a JVM's collector.
 func (e *Evidence) tellReason(f *Finding) {
 	why, share := e.collectedFor()
 	if why == nil {
@@ -108,14 +108,14 @@ func (e *Evidence) tellReason(f *Finding) {
 	f.Advice = slices.Concat([]Action{instead}, f.Advice)
 }
 
-// leastKept is how much more memory there has to be in the old generation of a JVM's heap.
+// leastKept is the minimum growth of a JVM's old generation in bytes.
 const leastKept = 16 << 20
 
-// oldCollectors are words in the names of HotSpot's collectors that look through the old generation.
+// oldCollectors are words in the names of HotSpot's collectors that go through the old generation.
 var oldCollectors = []string{"full", "concurrent", "MSC", "MarkSweep", "PSParallelCompact", "CMS"}
 
-// oldCollected says that the old generation has been looked through while it grew, or is half full:
-// until then it keeps garbage too, which grows with the requests in healthy services.
+// oldCollected reports whether the old generation was collected while it grew, or is half full.
+// Until then it also keeps garbage, which grows with the requests in healthy services too.
 func (e *Evidence) oldCollected(after float64) bool {
 	var first, last float64
 	for i := range e.Run.Steps {
@@ -142,9 +142,9 @@ func (e *Evidence) oldCollected(after float64) bool {
 	return last > first
 }
 
-// oldGrown is memory that a JVM's collections leave in the old generation, with each request, and
-// never take away: the heap may grow so far before it is looked through as a whole that what the
-// process has of memory says nothing.
+// oldGrown returns the memory that each request adds to a JVM's old generation and that collections
+// never free. The size of the process says nothing here, because the heap may grow that far before
+// it is collected as a whole.
 func (e *Evidence) oldGrown() *grown {
 	served, all := e.byRequests(measure.TargetOld, 0, nothing)
 	if len(served) < fewestSteps {
@@ -154,7 +154,7 @@ func (e *Evidence) oldGrown() *grown {
 	before, after := all[0], all[len(all)-1]
 	for i := range all[1:] {
 		if all[i+1] < .97*all[i] {
-			return nil // garbage that grows old is collected at last
+			return nil // garbage that grew old has been collected after all
 		}
 	}
 	if explained < straight || each < fewestBytes || after-before < leastKept || after < 1.3*before ||

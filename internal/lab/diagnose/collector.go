@@ -13,17 +13,18 @@ import (
 
 // gang is the threads of one name that collect garbage and do hardly anything else.
 type gang struct {
-	begins string // how their names begin; the kernel keeps 15 characters of a name
-	// stops says that the service stands still while they work. What the others do on processors
-	// that would be idle costs nobody anything.
+	begins string // prefix of their names; the kernel keeps 15 characters of a name
+	// stops says that the service stands still while they work. What the other threads do on
+	// processors that would be idle slows nothing down.
 	stops bool
 }
 
-// collectors are the threads that collect garbage, by runtime. V8's workers are not here, since
-// they compile too, and neither are CPython and Ruby, which collect on the thread that allocates.
+// collectors are the threads that collect garbage, by runtime. V8's workers are left out because
+// they also compile. CPython and Ruby are left out because they collect on the thread that
+// allocates.
 var collectors = map[string][]gang{
 	measure.RuntimeJVM: {
-		{begins: "GC Thread", stops: true},      // of G1 and of the parallel collector
+		{begins: "GC Thread", stops: true},      // G1 and the parallel collector
 		{begins: "GC task thread", stops: true}, // the same, up to Java 8
 		{begins: "ParGC", stops: true},
 		{begins: serialCollector, stops: true},
@@ -39,19 +40,19 @@ var collectors = map[string][]gang{
 	},
 }
 
-// serialCollector is the thread of HotSpot that collects where the serial collector was chosen.
+// serialCollector is the HotSpot thread that collects if the serial collector is in use.
 const serialCollector = "VM Thread"
 
-// collection is what the threads that collect garbage used at the line, as shares of the target's
-// processor time.
+// collection is the processor time that garbage-collecting threads used at the line, as shares of
+// the target's processor time.
 type collection struct {
-	share, stopped float64  // all of it, and that for which the service stood still
-	atHalf         float64  // all of it, at half of the line
-	names          []string // of those that used any, the one that used the most first
+	share, stopped float64  // in total, and while the service stood still
+	atHalf         float64  // in total, at half of the line
+	names          []string // threads with at least leastTold of it, the largest first
 }
 
-// collecting adds up the threads that collect garbage; nil where the runtime has none that can be
-// told from others, or threads were not looked at.
+// collecting adds up the threads that collect garbage. It returns nil if the runtime has no threads
+// that do only this, or if threads were not sampled.
 func (e *Evidence) collecting() *collection {
 	gangs := collectors[e.Run.Manifest.Machine.TargetRuntime]
 	atLine, half := e.AtLine.PerSecond(measure.TargetCPU), e.Half.PerSecond(measure.TargetCPU)
@@ -92,10 +93,10 @@ func blindToCollector(e *Evidence) string {
 	return "profile:cpu: this runtime's collector has no threads of its own by which it could be seen"
 }
 
-// collectedElsewhere is the finding about the collector of another runtime than Go's; nil where it
-// takes little. Shares of a profile and of threads are of the same time, so the larger one counts:
-// a profile of the language's own functions does not see the collector, and one of a binary without
-// symbols does not know it.
+// collectedElsewhere is the finding about the collector of a runtime other than Go's; nil if it
+// takes little. Profile and threads measure the same time, so the larger share counts: a profile of
+// the language's own functions does not contain the collector, and a profile of a binary without
+// symbols does not name it.
 func (e *Evidence) collectedElsewhere() *Finding {
 	share, c := e.Classes[classCollector], e.collecting()
 	facts := []Fact{{
@@ -136,7 +137,7 @@ func (e *Evidence) collectedElsewhere() *Finding {
 		return nil
 	}
 	rank := Cost
-	if e.breaks() != nil || asked { // what it costs is not all: requests wait for its end
+	if e.breaks() != nil || asked { // its cost is not all: requests wait for it to end
 		rank = e.costRank()
 	}
 	l := e.runtime()
@@ -174,8 +175,8 @@ func (e *Evidence) collectedElsewhere() *Finding {
 	return f
 }
 
-// mayTake says whether the service asks for collections itself, none of which is needed, and what
-// share of the time they may take.
+// mayTake reports whether the service asks for collections itself, none of which is needed, and
+// what share of the time collections may take.
 func (e *Evidence) mayTake() (asked bool, share float64) {
 	if why, _ := e.collectedFor(); why != nil && why.cause == bySystemGC {
 		return true, collectorMuch / 2
@@ -183,9 +184,9 @@ func (e *Evidence) mayTake() (asked bool, share float64) {
 	return false, collectorMuch
 }
 
-// roomier is the share of the processor time that a larger heap saves. What a collection costs
-// depends on what is alive, and how many there are on the room beside that: twice the heap is at
-// most half of the collections. How much is alive is not known from outside.
+// roomier is the share of the processor time that a larger heap saves. The cost of a collection
+// depends on the live data, and the number of collections on the room beside it: twice the heap
+// means at most half of the collections. How much is live is not known from outside.
 func (e *Evidence) roomier(share float64) float64 {
 	times := 2.0
 	if memory, _ := e.memory(); memory > 0 {
@@ -195,14 +196,14 @@ func (e *Evidence) roomier(share float64) float64 {
 }
 
 const (
-	// byCall is how many times as often as the heap needs it there are collections, at least, where
-	// a service asks for them; oftenest is how many a second it has to be besides.
+	// byCall is how many times as many collections as the heap needs there must be for the service
+	// to have asked for them; oftenest is the minimum number of collections a second.
 	byCall   = 3
 	oftenest = 1
 )
 
-// collectsByCall is the finding that a service of Go has the collector run itself: there are far
-// more collections than what is allocated fills the room that the heap has. Nil where that is not
+// collectsByCall is the finding that a Go service runs the collector itself: there are far more
+// collections than the allocations need to fill the room in the heap. It returns nil if this is not
 // so, or not known.
 func (e *Evidence) collectsByCall(share float64) *Finding {
 	cycles := e.AtLine.PerSecond(measure.GoGCCycles)
@@ -239,7 +240,7 @@ func (e *Evidence) collectsByCall(share float64) *Finding {
 		}},
 		saves: &cure{saves: share * (1 - due/cycles)},
 	}
-	if p := e.Over.Profile(kindGoroutine); p != nil { // those that wait for it
+	if p := e.Over.Profile(kindGoroutine); p != nil { // the goroutines that wait for it
 		f.Where = p.Top(profile.Goroutine, callsCollector, placesTold)
 	}
 	if p := e.AtLine.Profile(kindCPU); p != nil && len(f.Where) == 0 {
@@ -251,12 +252,12 @@ func (e *Evidence) collectsByCall(share float64) *Finding {
 	return f
 }
 
-// collectorCalls are the functions by which a service of Go has the collector run.
+// collectorCalls are the functions by which a Go service runs the collector.
 var collectorCalls = []string{
 	"runtime.GC", "runtime/debug.FreeOSMemory", "runtime/debug.SetGCPercent",
 }
 
-// callsCollector is the place of a stack that has the collector run.
+// callsCollector returns the place in the service's code from which a stack runs the collector.
 func callsCollector(stack []profile.Frame) (at profile.Frame, ok bool) {
 	if !slices.ContainsFunc(stack, func(f profile.Frame) bool {
 		return slices.Contains(collectorCalls, f.Function)

@@ -1,7 +1,7 @@
 package diagnose
 
-// commonWastes are what honest work has some of too, nearly all of them: it takes more of it, and
-// in one function.
+// commonWastes are nearly all kinds of work of which honest services do some too. They are a waste
+// only if they take a larger share, mostly in one function.
 var commonWastes = []waste{
 	{
 		what: "keys of a sort that are made again for each comparison",
@@ -213,7 +213,7 @@ var commonWastes = []waste{
 			"guess them a generator that asks nobody",
 	},
 	{
-		// Engines that can take a time which grows with the square of a text, or faster.
+		// Engines whose time may grow with the square of the text, or faster.
 		what: "regular expressions that try again and again what does not match",
 		begins: []string{
 			"RegExp:", "Builtins_RegExp", "java.util.regex.", "System.Text.RegularExpressions.",

@@ -15,25 +15,25 @@ const (
 	nearLine
 	beyondLine
 	loads
-	warmUp // one request after the other, at no rate
+	warmUp // requests one after the other, at no rate
 )
 
 const (
-	// gentleTo is the share of the line up to which a rate is gentle, and nearTo the one up to which
-	// it is near the line: what is between the two is neither.
+	// gentleTo is the share of the line up to which a rate is gentle. From nearFrom to nearTo a
+	// rate is near the line. Rates between gentleTo and nearFrom are neither.
 	gentleTo, nearFrom, nearTo = .65, .8, 1.03
 )
 
-// look is where the target's threads stand at one moment: how many by place, as measure.ThreadsAt
-// names it.
+// look is where the target's threads are at one moment: how many by place, as named by
+// measure.ThreadsAt.
 type look struct {
 	at      map[string]float64
 	goodput float64 // of its step, requests a second
-	inside  float64 // requests under way in its step, on average
+	inside  float64 // mean number of requests under way in its step
 }
 
-// looks are those of all steps, by load. One step has few of them, and a crowd comes and goes, so
-// that those of one step alone would say little.
+// looks returns the looks of all steps, by load. One step has few of them, and a crowd comes and
+// goes, so the looks of a single step would say little.
 func (e *Evidence) looks() *[loads][]look {
 	if e.looked != nil {
 		return e.looked
@@ -73,15 +73,16 @@ func (e *Evidence) looks() *[loads][]look {
 			}
 		}
 	}
-	// Where the line is lower than all that was tried, the warm-up is what is gentle: without one
-	// every thread that waits would seem to wait because of the load.
+	// If the line is below all tried rates, the warm-up counts as the gentle load. Without a gentle
+	// load, every waiting thread would seem to wait because of the load.
 	if len(e.looked[gentle]) == 0 {
 		e.looked[gentle] = alone
 	}
 	return e.looked
 }
 
-// mean is how many threads stood in a place on average. Where nobody has stood yet it is not told.
+// mean is how many threads were in a place on average. A look that does not have the place counts
+// as 0.
 func mean(of []look, place string) float64 {
 	sum := 0.0
 	for _, l := range of {
@@ -90,29 +91,30 @@ func mean(of []look, place string) float64 {
 	return sum / max(float64(len(of)), 1)
 }
 
-// crowd is the place in which requests stand: the one whose threads become more with the load, and
-// more still beyond the line.
+// crowd is the place where requests wait: the place whose threads increase with the load, and
+// increase further beyond the line.
 type crowd struct {
 	stand
 	grown float64
-	// holds is what those do that have passed the crowd, where that is a lock; share is the part of
-	// the looks at the crowd in which one was seen to.
+	// holds is what threads do that have passed the crowd, if the crowd waits for a lock. share is
+	// the share of the looks at the crowd in which such a thread was seen.
 	holds *meaning
 	call  string
 	share float64
 }
 
-// waitsThere says that what is waited for in such a place is outside of the service.
+// waitsThere reports whether threads in such a place wait for something outside of the service.
 func (m *meaning) waitsThere() bool {
 	return m.kind == kindOf(measure.TargetWaitingSocketRead) ||
 		m.kind == kindOf(measure.TargetWaitingSocketWrite) ||
 		m.kind == kindOf(measure.TargetWaitingPoll) || slices.Contains(m.calls, "connect")
 }
 
-// crowd finds where requests stand by the threads of the process; nil where that is not seen.
+// crowd finds where requests wait from the threads of the process; nil if that is not seen.
 //
-// Threads that read from clients become more with the clients, and not with what they wait for:
-// where a process has fewer connections to others than threads that read, these are they.
+// Threads that read from clients increase with the clients, and not with what requests wait for. If
+// the process has fewer connections to others than reading threads, these threads read from
+// clients.
 func (e *Evidence) crowd() *crowd {
 	outgoing := e.askers()
 	var best *crowd
@@ -139,9 +141,9 @@ func (e *Evidence) crowd() *crowd {
 	return best
 }
 
-// askers are how many threads may wait for what the service asks, near the line and beyond it: the
-// connections on which an answer is waited for, and half as many more, as each look is of one
-// moment; where that is not known those that there are.
+// askers returns how many threads may wait for dependencies, near the line and beyond it: the
+// connections on which an answer is awaited, and half as many more, because each look shows one
+// moment only. If that is not known, it returns all outgoing connections.
 func (e *Evidence) askers() gauge {
 	waiting := e.answersAwaited()
 	if waiting.count == 0 {
@@ -151,8 +153,8 @@ func (e *Evidence) askers() gauge {
 	return waiting
 }
 
-// answersAwaited is on how many connections an answer is waited for, to all addresses together. Where
-// that is not known of an address, all its connections count.
+// answersAwaited returns the number of connections on which an answer is awaited, over all
+// addresses. If that is not known for an address, all of its connections count.
 func (e *Evidence) answersAwaited() (g gauge) {
 	for i := range e.Run.Steps {
 		s := &e.Run.Steps[i]
@@ -179,14 +181,15 @@ func (e *Evidence) answersAwaited() (g gauge) {
 	return g
 }
 
-// readsClients says that so many threads which wait for another to send cannot all wait for what
-// the service asks, as it has fewer connections to that.
+// readsClients reports whether threads that wait for the other end to send must be reading from
+// clients: there are more of them than the service has connections to others.
 func readsClients(outgoing gauge, threads float64) bool {
 	return outgoing.count > 0 && outgoing.most < threads
 }
 
-// keepers are the threads that wait for clients, the most in one place: for the next request on a
-// connection that is kept, or for the rest of one. Nil where none are seen to become more.
+// keepers returns the threads that wait for clients, in the place with the most of them: for the
+// next request on a kept connection, or for the rest of one. It returns nil if no such threads
+// increase with the load.
 func (e *Evidence) keepers() *stand {
 	outgoing := e.askers()
 	for _, s := range e.stands() {
@@ -198,14 +201,14 @@ func (e *Evidence) keepers() *stand {
 }
 
 const (
-	// fewestLooks is in how many looks a holder is seen at least.
+	// fewestLooks is the minimum number of looks in which a holder is seen.
 	fewestLooks = 2
-	// leastHeld is the share of them: a place where it stands less than this is chance.
+	// leastHeld is the minimum share of the looks. A place that has a thread less often is chance.
 	leastHeld = .05
 )
 
-// holder finds what the few do that the crowd waits for: those that stand, while there is a crowd,
-// in a place where somebody works or waits for others, and not for work.
+// holder finds what the few threads do that the crowd waits for: those that are, while there is a
+// crowd, in a place where threads work or wait for others, and not for work.
 func (e *Evidence) holder(c *crowd) {
 	if c.means().kind != kindOf(measure.TargetWaitingFutex) &&
 		c.means().kind != kindOf(measure.TargetWaitingFileLock) &&
@@ -232,7 +235,8 @@ func (e *Evidence) holder(c *crowd) {
 					continue
 				}
 				there[m] = true
-				// Of several the first by name, so that the same run gives the same words.
+				// If there are several calls, the first by name is taken, so that the same run
+				// gives the same words.
 				s, _ := standOf(name)
 				if call, known := calls[m]; !known || s.call != "" && (call == "" || s.call < call) {
 					calls[m] = s.call
@@ -251,12 +255,13 @@ func (e *Evidence) holder(c *crowd) {
 	}
 }
 
-// mostHolders is how many threads on average may stand in a place where one holds what others wait
-// for: more of them are another crowd, or idle ones.
+// mostHolders is the largest mean number of threads in a place where a holder may be. More of them
+// are another crowd, or idle threads.
 const mostHolders = 3
 
-// mayHold is what those do that stand in a place, where it may be what one does that holds what a
-// crowd waits for: it is in the midst of a request, and is there more often when more is asked.
+// mayHold returns what the threads in a place do, if one of them may hold what a crowd waits for:
+// they are in the midst of a request, and are there more often with more load. It returns nil
+// otherwise.
 func (e *Evidence) mayHold(place string, c *crowd) *meaning {
 	s, ok := standOf(place)
 	m := s.means()
@@ -275,7 +280,7 @@ func (e *Evidence) mayHold(place string, c *crowd) *meaning {
 	return m
 }
 
-// words say what the crowd does, for a claim: "12.0 threads "python" wait for a time to pass: …".
+// words says what the crowd does, for a claim: "12.0 threads "python" wait for a time to pass: …".
 func (c *crowd) words() string {
 	said := fmt.Sprintf("%s threads %q %s", number(max(c.over, c.atLine)), c.thread, c.means().stands())
 	if c.holds != nil {
@@ -288,10 +293,10 @@ func (c *crowd) words() string {
 	return said
 }
 
-// stands is what threads do in such a place, as "wait for a disk".
+// stands is what threads do in such a place, such as "wait for a disk".
 func (m *meaning) stands() string { return cmp.Or(m.does, "wait for "+m.what) }
 
-// facts are what the crowd is known by.
+// facts returns the evidence for the crowd.
 func (c *crowd) facts() (all []Fact) {
 	all = append(all, Fact{
 		What: fmt.Sprintf("threads %q in %s, well below the line, near it and beyond: where requests "+

@@ -13,12 +13,12 @@ import (
 // dependency is a service that the target asks, on the same machine.
 type dependency struct {
 	process, address string
-	// used and over are the processors that it used, at the line and beyond it.
+	// used and over are the processors that it used at the line and beyond it.
 	used, over float64
 }
 
-// behind reads the name of a dependency's processor time. The path of a Unix socket has slashes
-// too.
+// behind parses the name of a dependency's processor time. The path of a Unix socket contains
+// slashes too.
 func behind(name string) (address, process string, is bool) {
 	rest, is := strings.CutPrefix(name, measure.Behind)
 	at := strings.IndexByte(rest, '/')
@@ -31,7 +31,8 @@ func behind(name string) (address, process string, is bool) {
 	return rest[:at], rest[at+1:], true
 }
 
-// dependencies are those that the run has figures of, the one that used the most first.
+// dependencies returns the dependencies that the run has samples of, the one that used the most
+// processor time first.
 func (e *Evidence) dependencies() (all []dependency) {
 	for name := range e.AtLine.last() {
 		address, process, is := behind(name)
@@ -51,16 +52,16 @@ func (e *Evidence) dependencies() (all []dependency) {
 	return all
 }
 
-// computes says that a dependency is what the processors are busy with: it uses most of what is in
-// use on the machine, and more than the service itself.
+// computes reports whether the processors are busy with a dependency: it uses at least half of the
+// processor time in use on the machine, and at least 1.5 times as much as the service.
 func (e *Evidence) computes(d dependency) bool {
 	host, target := e.reserve(hostProcessor), e.reserve(targetProcessor)
 	return host != nil && target != nil && host.Share() >= host.waited() &&
 		d.used >= .5*host.Used && d.used >= 1.5*target.Used
 }
 
-// onlyThread says that a store which is known to have one thread is busy with it most of the time:
-// more connections to it would wait for the same thread.
+// onlyThread reports whether a store that is known to have one thread keeps it busy most of the
+// time. Further connections would wait for the same thread.
 func (e *Evidence) onlyThread(address string) bool {
 	return slices.ContainsFunc(e.dependencies(), func(d dependency) bool {
 		s := d.store()
@@ -68,11 +69,12 @@ func (e *Evidence) onlyThread(address string) bool {
 	})
 }
 
-// wholeThread says that a dependency uses whole processors, and no more of them beyond the line,
-// while there are others: it has no further thread.
+// wholeThread reports whether a dependency uses whole processors, and no more of them beyond the
+// line, while others are idle: it has no further thread.
 //
-// Of a store that is known to have one thread less is enough: with the generator and the kernel
-// beside it on few processors, and in the gaps between commands, it does not get all of one.
+// For a store that is known to have one thread, less is enough. It does not get all of a processor,
+// because of the gaps between commands, and because the generator and the kernel share few
+// processors with it.
 func (e *Evidence) wholeThread(d dependency) bool {
 	if s := d.store(); s != nil && s.single && d.used >= singleBusy && d.over >= singleFull &&
 		e.idleProcessors() >= leastIdle {
@@ -85,13 +87,13 @@ func (e *Evidence) wholeThread(d dependency) bool {
 }
 
 const (
-	// singleBusy and singleFull are the shares of a processor that the only thread of a store uses
-	// at least, at the line and beyond it, when it is what requests wait for: a tail is long
-	// before.
+	// singleBusy and singleFull are the minimum shares of a processor that the only thread of a
+	// store uses, at the line and beyond it, if requests wait for it. The tail of the response
+	// times gets long before the thread is full.
 	singleBusy, singleFull = .5, .75
 )
 
-// sessionsBehind is the store whose processors are busy because each request has it begin a
+// sessionsBehind returns the store whose processors are busy because each request has it begin a
 // session.
 func (e *Evidence) sessionsBehind() (d dependency, is bool) {
 	d, is = e.saturatedBehind()
@@ -105,7 +107,7 @@ func (e *Evidence) sessionsBehind() (d dependency, is bool) {
 			e.AtLine.Max(measure.TargetOutgoingTimeWaitThere)) > 0
 }
 
-// saturatedBehind is the dependency whose processors set the line.
+// saturatedBehind returns the dependency whose processors set the line.
 func (e *Evidence) saturatedBehind() (d dependency, is bool) {
 	for _, d := range e.dependencies() {
 		if e.computes(d) || e.wholeThread(d) {
@@ -115,7 +117,7 @@ func (e *Evidence) saturatedBehind() (d dependency, is bool) {
 	return d, false
 }
 
-// dependencyFacts tell what the dependencies on this machine use.
+// dependencyFacts returns what the dependencies on this machine use.
 func (e *Evidence) dependencyFacts() (facts []Fact) {
 	for _, d := range e.dependencies() {
 		facts = append(facts, Fact{
@@ -127,7 +129,7 @@ func (e *Evidence) dependencyFacts() (facts []Fact) {
 	return facts
 }
 
-// namedDependencies is " (postgres at 127.0.0.1:5432)" for what the service asks.
+// namedDependencies returns " (postgres at 127.0.0.1:5432)" for what the service asks.
 func (e *Evidence) namedDependencies() string {
 	names := e.asked()
 	if len(names) == 0 {
@@ -136,8 +138,8 @@ func (e *Evidence) namedDependencies() string {
 	return " (" + strings.Join(names, ", ") + ")"
 }
 
-// dependencyAdvice is how to see what the dependencies do that are known by their process, or by
-// the port that they usually have.
+// dependencyAdvice returns how to see what the dependencies do. They are known by their process, or
+// by their usual port.
 func (e *Evidence) dependencyAdvice() (all []Action) {
 	busy, is := e.saturatedBehind()
 	for i := range stores {
@@ -160,7 +162,7 @@ func (e *Evidence) dependencyAdvice() (all []Action) {
 	return all
 }
 
-// asks says that the service has connections to a port.
+// asks reports whether the service has connections to a port.
 func (e *Evidence) asks(port string) bool {
 	for name := range e.AtLine.last() {
 		if strings.HasPrefix(name, measure.OutgoingTo) && strings.HasSuffix(name, port) {
@@ -181,8 +183,8 @@ func (e *Evidence) behindClaim(d dependency) string {
 		number(e.reserve(hostProcessor).Used), number(e.reserve(targetProcessor).Used))
 }
 
-// leftBehind is the share of a dependency's processor time that is assumed to be spared when what
-// makes it compute has been found: an index, or another command, leaves little of it.
+// leftBehind is the share of a dependency's processor time that is assumed to be saved once the
+// cause is found: an index, or another command, leaves little of it.
 const leftBehind = .75
 
 // saturated is the finding that a dependency's processors set the line.

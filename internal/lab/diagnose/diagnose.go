@@ -10,7 +10,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Possible says why a run cannot be diagnosed; nil when it can.
+// Possible returns why a run cannot be diagnosed, or nil if it can.
 func Possible(run *record.Run) error {
 	if kind := run.Manifest.Kind; kind != record.KindSurvey {
 		return fmt.Errorf("%s is a run of plimsoll %s: only plimsoll survey finds the bottleneck",
@@ -22,11 +22,11 @@ func Possible(run *record.Run) error {
 	return nil
 }
 
-// Run diagnoses a run for which Possible is nil. It is a function of the run's files alone; profiles
-// are read from them now.
+// Run diagnoses a run for which Possible is nil. The result depends on the run's files alone. Run
+// reads the profiles from them.
 func Run(run *record.Run) *Diagnosis {
 	e := newEvidence(run)
-	d := &Diagnosis{Findings: []Finding{}} // an empty list, not null, for who reads it as JSON
+	d := &Diagnosis{Findings: []Finding{}} // an empty list in JSON, not null
 	for _, rule := range Rules() {
 		finding, held, lacking := rule.judge(e, d.Findings)
 		switch {
@@ -40,8 +40,8 @@ func Run(run *record.Run) *Diagnosis {
 	}
 	d.settle(e)
 	d.wasteBeforeThreads(e)
-	// What is binding comes first, then what costs, then risks; within each what moves the line
-	// most, as far as it is sure.
+	// Binding findings come first, then costs, then risks. Within a rank, the findings that move
+	// the line most come first, weighted by confidence.
 	slices.SortStableFunc(d.Findings, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(worth(&b), worth(&a)))
 	})
@@ -54,10 +54,10 @@ func Run(run *record.Run) *Diagnosis {
 	return d
 }
 
-// settle computes the gains that depend on what else was found, and says how to verify those
-// findings whose rules do not.
+// settle computes the gains that depend on other findings, and says how to verify each finding
+// whose rule does not.
 func (d *Diagnosis) settle(e *Evidence) {
-	// What a single thread has no time for is done when it wastes less.
+	// Once a single thread wastes less, it has time for what it could not do before.
 	elsewhere := slices.ContainsFunc(d.Findings, func(f Finding) bool {
 		return f.Rank <= Binding && (f.Rule != "single-threaded" || !e.computesAlone())
 	})
@@ -83,8 +83,8 @@ func (d *Diagnosis) settle(e *Evidence) {
 	}
 }
 
-// wasteBeforeThreads makes what costs a single thread its time binding, where the line gains more
-// from it than from more threads or processes: these would do the same waste.
+// wasteBeforeThreads makes costs on a single thread binding, if they move the line more than
+// further threads or processes would: those would do the same waste.
 func (d *Diagnosis) wasteBeforeThreads(e *Evidence) {
 	i := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Rule == "single-threaded" })
 	if i < 0 || !e.computesAlone() {
@@ -98,10 +98,10 @@ func (d *Diagnosis) wasteBeforeThreads(e *Evidence) {
 	}
 }
 
-// worth is what a finding is ordered by.
+// worth is the value that findings of one rank are sorted by.
 func worth(f *Finding) float64 { return (f.Gain.Factor - 1) * f.Confidence }
 
-// first is the bottleneck at the line.
+// first returns the bottleneck at the line.
 func first(e *Evidence, findings []Finding) Limit {
 	if e.failsAlone() != nil {
 		return e.longAlone(findings)
@@ -157,7 +157,7 @@ func first(e *Evidence, findings []Finding) Limit {
 	}
 }
 
-// gives says that processors are the bottleneck.
+// gives returns the limit that says that processors are the bottleneck.
 func (e *Evidence) gives(r *Reserve) Limit {
 	others := ""
 	if names := e.AtLine.othersNamed(); r.What == hostProcessor && e.others() >= muchTaken*r.Capacity {

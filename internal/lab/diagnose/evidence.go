@@ -11,41 +11,40 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Evidence is what a run shows, in the form in which rules ask for it. It is read only.
+// Evidence is what a run shows, in the form in which rules use it. Rules only read it.
 type Evidence struct {
 	Run *record.Run
-	// Line is the rate in requests a second that is taken for the load line: the estimate, or where
-	// there is none the highest rate that kept the SLO.
+	// Line is the load line in requests a second: the estimate, or, if there is none, the highest
+	// rate that kept the SLO.
 	Line float64
-	// Before and After are steps at one gentle rate, before and after everything else: what changed
-	// between them stays. Half and AtLine are the steps at half of the line and at the line, Over
-	// the one that offered the most. Each may be nil.
+	// Before and After are steps at the same gentle rate, before and after everything else: a
+	// difference between them is there to stay. Half and AtLine are the steps at half of the line
+	// and at the line, and Over is the step that offered the most. Each may be nil.
 	Before, Half, AtLine, Over, After *Moment
-	// Reserves are the resources whose use at the line is known; see Headroom.
+	// Reserves are the resources whose use at the line is known; see Reserve.
 	Reserves []Reserve
-	// Classes are where the target's processor time at the line went, as shares of it by the
-	// classes' names, and Places the places in the service's own code where each class's time was
-	// spent. Both are nil where there is no profile.
+	// Classes are the shares of the target's processor time at the line, by class. Places are where
+	// in the service's own code each class's time was spent. Both are nil without a profile.
 	Classes map[string]float64
 	Places  map[string][]profile.Place
-	// Garbage is the classes' shares of the bytes allocated at the line; nil where that was not
+	// Garbage is each class's share of the bytes allocated at the line; nil if allocation was not
 	// profiled.
 	Garbage map[string]float64
-	// held is what places found, once it has looked.
+	// held caches the result of places.
 	held *places
-	// wastes is what wasting found, once it has looked.
+	// wastes caches the result of wasting.
 	wastes *wasteSought
-	// looked is what looks gathered, once it has.
+	// looked caches the result of looks.
 	looked *[loads][]look
-	// unread are profiles that are there and could not be read.
+	// unread are the profiles that exist but cannot be read.
 	unread []string
 }
 
-// profileKinds are the profiles that rules look at.
+// profileKinds are the profiles that rules use.
 var profileKinds = []string{"cpu", "allocs", "goroutine", "mutex", "block"}
 
-// newEvidence reads what the rules need from a run. A profile that cannot be read is as good as
-// none, and is said.
+// newEvidence reads what the rules need from a run. A profile that cannot be read counts as
+// missing, and is reported.
 func newEvidence(run *record.Run) *Evidence {
 	e := &Evidence{Run: run}
 	verdicts := map[int]record.SLOVerdict{}
@@ -92,8 +91,8 @@ func newEvidence(run *record.Run) *Evidence {
 	return e
 }
 
-// pick is the step of a phase, and where there is none that which fits and has the rate nearest to
-// what is wanted.
+// pick returns the step of a phase. If there is none, it returns the step that fits and whose rate
+// is nearest to rate.
 func (e *Evidence) pick(phase string, rate float64, fits func(s *measure.Step) bool) *measure.Step {
 	var best *measure.Step
 	for i := range e.Run.Steps {
@@ -112,8 +111,8 @@ func (e *Evidence) pick(phase string, rate float64, fits func(s *measure.Step) b
 	return best
 }
 
-// alonest is the last step in which requests came one after the other, where the survey has asked
-// at no rate: none of them was quick enough, and there is nothing else to look at.
+// alonest returns the last step in which requests came one after the other, if the survey offered
+// no rate: none of those requests was quick enough, and there is nothing else to look at.
 func (e *Evidence) alonest() (last *measure.Step) {
 	for i := range e.Run.Steps {
 		s := &e.Run.Steps[i]

@@ -6,19 +6,19 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// leastLocked is the share of the looks, from near the line on, in which a file has to be locked for
-// the crowd to wait for that lock.
+// leastLocked is the minimum share of the looks, from near the line on, in which a file must be
+// locked for the crowd to wait for that lock.
 const leastLocked = .3
 
-// fileLock is a file that the service locks for writing, again and again.
+// fileLock is a file that the service locks for writing again and again.
 type fileLock struct {
 	path   string
 	sqlite bool
-	share  float64 // of the looks in which it was locked, 0 to 1
+	share  float64 // share of the looks in which it was locked, 0 to 1
 }
 
-// waitedLock is the lock that a crowd waits for which tries for one of a file, or sleeps between its
-// tries; nil where no file is locked much.
+// waitedLock returns the file lock that a crowd waits for. The crowd either waits for a lock on a
+// file, or sleeps between tries for it. waitedLock returns nil if no file is locked much.
 func (e *Evidence) waitedLock(c *crowd) *fileLock {
 	if kind := c.means().kind; kind != kindOf(measure.TargetWaitingSleep) &&
 		kind != kindOf(measure.TargetWaitingFileLock) {
@@ -35,7 +35,7 @@ func (e *Evidence) waitedLock(c *crowd) *fileLock {
 	return most
 }
 
-// words say which lock it is, behind what the crowd does.
+// words says which lock it is, after what the crowd does.
 func (l *fileLock) words() string {
 	of := ""
 	if l.sqlite {
@@ -51,7 +51,7 @@ func (l *fileLock) facts() []Fact {
 	}}
 }
 
-// advice is what to do about a lock of SQLite; of others nothing is known.
+// advice is what to do about a lock of SQLite. There is none for other locks.
 func (l *fileLock) advice() []Action {
 	if !l.sqlite {
 		return nil

@@ -10,20 +10,21 @@ import (
 )
 
 const (
-	// fewestSteps is in how many steps something has to be counted for its growth to be told from
-	// chance, and straight which part of its variance the number of requests explains at least: a
-	// pool that has grown once is a step, and a pool that follows the load goes up and down.
-	// straightest is the same for what would be too little otherwise.
+	// fewestSteps is the minimum number of steps in which something must be counted to distinguish
+	// its growth from chance. straight is the minimum share of its variance that the number of
+	// requests must explain: a pool that grew once makes a step, and a pool that follows the load
+	// goes up and down. straightest is the same for growth that would otherwise be too small to
+	// report.
 	fewestSteps, straight, straightest = 5, .9, .97
-	// fallen is the part of a rate that was served well at which the service fails later, when it
-	// has degraded.
+	// fallen is the fraction of a once well served rate below which a failing service has degraded.
 	fallen = .8
-	// answered is the part of the requests that end well at least while a service keeps up.
+	// answered is the minimum share of requests that end well while a service keeps up.
 	answered = .97
 )
 
-// climb is by how much values that are taken at one pace grow from the first to the last, by the
-// straight line that fits them best: the last of them alone may be one tooth of a saw.
+// climb returns how much values that were sampled at equal intervals grow from the first to the
+// last, by the straight line that fits them best. The last value alone may be the tooth of a
+// sawtooth.
 func climb(values []float64) float64 {
 	at := make([]float64, len(values))
 	for i := range at {
@@ -33,8 +34,8 @@ func climb(values []float64) float64 {
 	return slope * float64(len(values)-1)
 }
 
-// fitted is the slope of the straight line that fits points best, and which part of the variance of
-// y it explains.
+// fitted returns the slope of the straight line that fits the points best, and the share of the
+// variance of y that it explains.
 func fitted(x, y []float64) (slope, explained float64) {
 	n := float64(len(x))
 	if n < 2 {
@@ -55,8 +56,8 @@ func fitted(x, y []float64) (slope, explained float64) {
 	return xy / xx, xy * xy / (xx * yy)
 }
 
-// byRequests is a gauge's mean in each step from one on, less what less says, beside how many
-// requests had been served by the middle of the step.
+// byRequests returns a gauge's mean in each step from the step number from on, reduced by less, and
+// how many requests had been served by the middle of each step.
 func (e *Evidence) byRequests(
 	name string, from int, less func(m *Moment) float64,
 ) (served, values []float64) {
@@ -68,8 +69,8 @@ func (e *Evidence) byRequests(
 	})
 }
 
-// beside is what of says in each step in which it says something, beside how many requests had been
-// served by the middle of the step.
+// beside returns the value that of gives for each step, if any, and how many requests had been
+// served by the middle of that step.
 func (e *Evidence) beside(
 	of func(m *Moment) (value float64, is bool),
 ) (served, values []float64) {
@@ -87,9 +88,9 @@ func (e *Evidence) beside(
 
 func nothing(*Moment) float64 { return 0 }
 
-// growsWithRequests says that a gauge follows the number of requests that have been served,
-// whatever the load was. Connections of clients have a descriptor each, and in some servers a
-// thread.
+// growsWithRequests reports whether a gauge follows the number of requests served, whatever the
+// load was. It also tries the gauge without the clients' connections, each of which has a
+// descriptor and, in some servers, a thread.
 func (e *Evidence) growsWithRequests(name string) bool {
 	clients := func(m *Moment) float64 {
 		return cmp.Or(m.Mean(measure.ListenerEstablished), float64(m.Step.Plan.Connections))
@@ -102,9 +103,9 @@ func (e *Evidence) growsWithRequests(name string) bool {
 	return up(nothing) || name != measure.TargetOutgoingEstablished && up(clients)
 }
 
-// memoryAllAlong is memory that has grown with each request from the first step to the last, where
-// a survey ended before it came back to a gentle load: as one does when the service does not become
-// again what it was.
+// memoryAllAlong returns memory that has grown with each request from the first step to the last,
+// for a survey that ended before it came back to a gentle load. A survey ends like that when the
+// service does not recover.
 func (e *Evidence) memoryAllAlong() *grown {
 	served, all := e.byRequests(measure.TargetRSS, 0, nothing)
 	if len(served) < fewestSteps || e.neverAsked() {
@@ -118,8 +119,8 @@ func (e *Evidence) memoryAllAlong() *grown {
 	return &grown{"memory", measure.TargetRSS, before, after, each, size, nil}
 }
 
-// degraded is the highest rate that was served well before the service failed at far lower ones,
-// the line among them; 0 where that is not so.
+// degraded returns the highest rate that was served well before the service failed at far lower
+// rates, including the line; 0 if that did not happen.
 func (e *Evidence) degraded() float64 {
 	if e.Run.Result == nil || !e.Run.Result.Line.Found {
 		return 0
@@ -130,7 +131,7 @@ func (e *Evidence) degraded() float64 {
 	})
 	passed, failed := 0.0, 0
 	for _, j := range all {
-		// A short step leaves the objectives open, and shows that all was answered.
+		// A short step leaves the objectives undecided, but shows that all requests were answered.
 		open := j.Verdict == record.Undecided && j.Goodput.Estimate >= answered*j.Rate
 		switch {
 		case j.Verdict == record.Pass || open:
@@ -146,17 +147,17 @@ func (e *Evidence) degraded() float64 {
 }
 
 const (
-	// costsMore is by how much more processor time the same load has to take at the end, and
-	// fewestCores how much more that has to be.
+	// costsMore is how many times as much processor time the same load must take at the end, and
+	// fewestCores is the minimum increase in processors.
 	costsMore, fewestCores = 2, .1
-	// fewFailed is the share of requests from which on those that fail take a part of the time.
+	// fewFailed is the share of failed requests above which they take a part of the processor time.
 	fewFailed = .03
 )
 
-// costGrown is the finding that the same load takes far more processor time after everything than
-// before, though nothing else was seen to stay behind: timers and listeners that are never taken
-// away, a list or a table that each request makes longer and goes through. Programs that compile
-// as they run become faster, and not slower.
+// costGrown is the finding that the same load takes far more processor time at the end than before,
+// although nothing else was seen to stay behind: timers and listeners that are never removed, or a
+// list or table that each request makes longer and goes through. Programs that compile as they run
+// get faster, not slower.
 func (e *Evidence) costGrown() *Finding {
 	if e.Before == nil || e.After == nil || e.Before.Goodput() == 0 ||
 		e.After.Failed() > fewFailed || !e.grewAllAlong() {
@@ -207,8 +208,8 @@ func (e *Evidence) costGrown() *Finding {
 	return f
 }
 
-// settled is a counter's growth in a second in the second half of a step: what an overload has left
-// to do is done by then.
+// settled returns a counter's growth per second in the second half of a step. By then the work left
+// over from an overload is done.
 func (m *Moment) settled(name string) float64 {
 	all, from, to := m.values(name)
 	if len(all) < 4 || to <= from {
@@ -219,7 +220,8 @@ func (m *Moment) settled(name string) float64 {
 	return max(all[len(all)-1]-all[half], 0) / took
 }
 
-// grewAllAlong says that what a request costs rose from step to step, by how many had been served.
+// grewAllAlong reports whether the cost of a request rose from step to step with the number of
+// requests served.
 func (e *Evidence) grewAllAlong() bool {
 	served, costs := e.beside(func(m *Moment) (cost float64, is bool) {
 		refused := m.Step.Plan.Phase == measure.PhaseOverload || m.Failed() > fewFailed
@@ -227,10 +229,10 @@ func (e *Evidence) grewAllAlong() bool {
 		return cost, cost > 0 && !refused
 	})
 	slope, explained := fitted(served, costs)
-	// One step less than elsewhere, as the overload is left out.
+	// One step less than elsewhere, because the overload is left out.
 	return len(served) >= fewestSteps-1 && slope > 0 && explained >= mostlyExplained
 }
 
-// mostlyExplained is which part of the variance of what a request costs the number of those that
-// were served has to explain: the load is another part of it.
+// mostlyExplained is the share of the variance of a request's cost that the number of requests
+// served must explain. The load explains another part.
 const mostlyExplained = .5

@@ -8,14 +8,15 @@ import (
 )
 
 const (
-	// newEach is how many connections for each request a client has to make for their handshakes to
-	// be worth a look, and everResumed which share of them may resume a session where hardly any does.
+	// newEach is the minimum number of connections per request for handshakes to matter.
+	// everResumed is the largest share of connections that may resume a session if sessions are
+	// hardly ever resumed.
 	newEach     = .5
 	everResumed = .05
 )
 
-// seenByClients has a rule about TLS handshakes look at what a client sees of them where there is no
-// profile: how long a connection takes that resumes nothing, beside the answer.
+// seenByClients makes a rule about TLS handshakes use the client's view if there is no profile: how
+// long a connection without resumption takes, compared with the answer.
 func seenByClients(r Rule) Rule {
 	inProfile := r.Judge
 	r.Needs = []string{"profile:cpu|" + measure.TargetCPU}
@@ -68,9 +69,9 @@ func judgeFullHandshakes(e *Evidence) *Finding {
 	}
 }
 
-// lone is for how long a client that is alone waits for a new connection, and then for the answer, in
-// seconds: what the survey's warm-up saw, which sends one request after the other. Both are 0 where
-// it kept its connection.
+// lone returns how many seconds a lone client waits for a new connection, and then for the answer.
+// It uses the survey's warm-up, which sends one request after the other. Both are 0 if the warm-up
+// kept its connection.
 func (e *Evidence) lone() (connect, answer float64) {
 	requests, whole := 0.0, 0.0
 	for i := range e.Run.Steps {

@@ -10,19 +10,20 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// A service has to do its work somewhere, so a function that takes most of the processor is no
-// disease by itself: it is shown as where the time goes. It is a finding where it is work that
-// somebody would not do for each request, or that grows with the load and not with what is asked.
+// A service has to do its work somewhere, so a function that takes most of the processor is not a
+// defect by itself: the report shows it as where the time goes. It is a finding if it is work that
+// need not be done for each request, or if it grows with the load and not with the requests.
 
 const (
-	// manyDeep is how often a function stands in its own stack, on average, when it tries the same
-	// again and again: what walks a tree or divides its work in halves is a few deep.
+	// manyDeep is how many times a function is in its own stack, on average, if it tries the same
+	// again and again. Code that walks a tree or divides its work in halves is only a few calls
+	// deep.
 	manyDeep = 8
-	// farMore is by how much more a request has to cost at the line than at half of it.
+	// farMore is how many times as much a request must cost at the line as at half of it.
 	farMore = 1.5
 )
 
-// recursion says that most of a function's time is spent in calls of itself, many deep; empty
+// recursion returns a text if most of a function's time is spent in deep calls of itself; empty
 // otherwise.
 func (e *Evidence) recursion(at profile.Place) string {
 	deep, all := 0.0, 0.0
@@ -44,7 +45,7 @@ func (e *Evidence) recursion(at profile.Place) string {
 	return "calls of itself, many deep: the same is likely to be computed again and again"
 }
 
-// depth is how often a function stands in a stack one call after the other.
+// depth returns how many times in a row a function is in a stack.
 func depth(stack []profile.Frame, function string) (most int) {
 	n := 0
 	for _, f := range stack {
@@ -56,8 +57,8 @@ func depth(stack []profile.Frame, function string) (most int) {
 	return most
 }
 
-// honest speaks where a hot function is not a kind of waste that is known, and costs a request as
-// much at half of the line as at it.
+// honest speaks against a hot function that is not a known kind of waste, and costs a request as
+// much at half of the line as at the line.
 var honest = Counter{
 	"it may be the work that the service is there for",
 	func(e *Evidence) (string, bool) {
@@ -78,7 +79,7 @@ var honest = Counter{
 	},
 }
 
-// hotCost is what a function costs a request in seconds, at the line and at half of it, 0 where
+// hotCost returns how many seconds a function costs a request at the line and at half of it; 0 if
 // that is not known.
 func (e *Evidence) hotCost(at profile.Place) (line, half float64) {
 	line = at.Share * e.AtLine.PerRequest(measure.TargetCPU)
@@ -87,7 +88,7 @@ func (e *Evidence) hotCost(at profile.Place) (line, half float64) {
 	return line, half
 }
 
-// grown is a claim's end that says why a function is a finding.
+// grown returns the end of a claim that says why a function is a finding.
 func (e *Evidence) grown(at profile.Place) string {
 	if what := e.recursion(at); what != "" {
 		return ", for " + what
@@ -140,8 +141,8 @@ func (e *Evidence) wasteful(w *wasted) *Finding {
 	return f
 }
 
-// hot is the finding about the first of some places, of which a share of the processor time may be
-// saved.
+// hot is the finding about the first of some places. saves is the share of the processor time that
+// may be saved.
 func (e *Evidence) hot(places []profile.Place, saves float64, claim string) *Finding {
 	at := places[0]
 	in, share := e.concentrated(at)
@@ -173,7 +174,7 @@ func (e *Evidence) hot(places []profile.Place, saves float64, claim string) *Fin
 						profile.FirstUser),
 		},
 	}
-	if share > 0 { // not where what calls a library of the service's choice is told
+	if share > 0 { // not if the reported function calls a library that the service chose
 		f.Evidence = slices.Insert(f.Evidence, 1,
 			Fact{What: "of that in " + in, Value: percent(share)})
 	}

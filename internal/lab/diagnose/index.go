@@ -7,22 +7,22 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// index knows frames by a table's names. Each entry of the table has a bit, so that what a frame is
-// known by is found at once and not entry by entry: profiles have some hundred thousand frames.
+// index finds the entries of a table that a frame belongs to. Each entry has a bit, so that one
+// lookup replaces a search through all entries: profiles have some hundred thousand frames.
 type index struct {
 	functions, files map[string]uint64
 	begins           map[byte][]beginning
 }
 
-// beginning is how names of functions begin, and the entry's bit.
+// beginning is a prefix of function names, and the entry's bit.
 type beginning struct {
 	name string
 	bit  uint64
 }
 
-// add adds what the next entry is known by: functions as fits has them, how names of functions
-// begin, and files: the last two parts of a path, a folder with a slash behind it, or the name
-// alone of one of the language's library.
+// add adds the names of an entry: functions as understood by fits, prefixes of function names, and
+// files. A file is the last two parts of a path, a folder with a slash at its end, or the name
+// alone for a file of the language's library.
 func (x *index) add(entry int, functions, begins, files []string) {
 	if x.functions == nil {
 		x.functions, x.files = map[string]uint64{}, map[string]uint64{}
@@ -40,7 +40,7 @@ func (x *index) add(entry int, functions, begins, files []string) {
 	}
 }
 
-// of are the bits of the entries that a frame is known by.
+// of returns the bits of the entries that a frame belongs to.
 func (x *index) of(f profile.Frame) (bits uint64) {
 	for i := range len(f.Function) {
 		switch f.Function[i] {
@@ -51,7 +51,7 @@ func (x *index) of(f profile.Frame) (bits uint64) {
 		}
 	}
 	bits |= x.functions[f.Function]
-	// C++'s templates have the type of their result before their name.
+	// C++ templates have their result type before their name.
 	name := strings.TrimPrefix(strings.TrimPrefix(f.Function, "void "), "bool ")
 	if name != "" {
 		for _, b := range x.begins[name[0]] {
@@ -74,7 +74,7 @@ func (x *index) of(f profile.Frame) (bits uint64) {
 	return bits
 }
 
-// among are the bits of all frames of a stack.
+// among returns the bits of all frames of a stack.
 func (x *index) among(stack []profile.Frame) (bits uint64) {
 	for _, f := range stack {
 		bits |= x.of(f)

@@ -9,7 +9,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// The bounds that a process was started with, by what they bound: how what is told of them begins.
+// The settings that a process may be started with, by what they limit: prefixes of what the
+// manifest reports of them.
 var (
 	heapKnobs = []string{
 		"GOGC=", "GOMEMLIMIT=", "-Xm", "-XX:", "-Xss", "--max-", "MALLOC_", "RUBY_GC_", "DOTNET_gc",
@@ -34,7 +35,7 @@ var (
 	modeKnobs = []string{"NODE_ENV", "RAILS_ENV", "RACK_ENV", "PYTHONDEVMODE"}
 )
 
-// knobsFor are those that matter to a finding of a rule.
+// knobsFor are the settings that matter to a rule's finding.
 var knobsFor = map[string][]string{
 	"gc-heavy":                        heapKnobs,
 	"gc-pauses":                       heapKnobs,
@@ -53,14 +54,14 @@ var knobsFor = map[string][]string{
 	"logging-hot":                     modeKnobs,
 }
 
-// waitsBy says that a -t is a time, as it is of gunicorn, uWSGI and Daphne, and not threads, as of
+// waitsBy reports whether -t is a time, as for gunicorn, uWSGI and Daphne, and not threads, as for
 // Puma.
 func (e *Evidence) waitsBy(knob string) bool {
 	server := e.Run.Manifest.Machine.TargetServer
 	return strings.HasPrefix(knob, "-t") && server != "" && server != "puma"
 }
 
-// startedWith is what to say of the bounds that the process was started with, where some of them
+// startedWith returns advice about the settings that the process was started with, if some of them
 // matter to a rule.
 func (e *Evidence) startedWith(rule string) (all []Action) {
 	var set []string
@@ -83,7 +84,7 @@ func (e *Evidence) startedWith(rule string) (all []Action) {
 	}}
 }
 
-// knob is what the process was started with under a name; false where that is nothing.
+// knob returns what the process was started with under a name; false if it was not.
 func (e *Evidence) knob(name string) (set string, is bool) {
 	for _, knob := range e.Run.Manifest.Machine.TargetKnobs {
 		if set, is = strings.CutPrefix(knob, name+"="); is {
@@ -93,7 +94,7 @@ func (e *Evidence) knob(name string) (set string, is bool) {
 	return "", false
 }
 
-// ofGo is a knob where the process is known to be Go's, which obeys it; false elsewhere.
+// ofGo returns a setting if the process is known to be Go's, which obeys it; false otherwise.
 func (e *Evidence) ofGo(name string) (set string, is bool) {
 	if e.Run.Manifest.Machine.TargetRuntime != measure.RuntimeGo {
 		return "", false
@@ -101,19 +102,19 @@ func (e *Evidence) ofGo(name string) (set string, is bool) {
 	return e.knob(name)
 }
 
-// overProcs is by how many times more than its GOMAXPROCS a process uses at most: threads that are
-// in the kernel do not count against it. One that uses more has set another by itself, or is
-// several.
+// overProcs is the largest ratio of processors used to GOMAXPROCS, because threads in the kernel do
+// not count against it. A process that uses more has set another GOMAXPROCS by itself, or is
+// several processes.
 const overProcs = 1.1
 
-// maxProcs is GOMAXPROCS, as the service's page has it or as the environment does; 0 where it is
+// maxProcs returns GOMAXPROCS from the service's metrics page or from its environment; 0 if it is
 // not known.
 func (e *Evidence) maxProcs() float64 {
 	if n := e.AtLine.Last(measure.GoMaxProcs); n >= 1 && !math.IsInf(n, 0) && n == math.Trunc(n) {
 		return n
 	}
 	set, _ := e.ofGo("GOMAXPROCS")
-	n, err := strconv.ParseUint(set, 10, 31) // as the runtime reads it
+	n, err := strconv.ParseUint(set, 10, 31) // as the runtime does
 	used := max(e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU))
 	if err != nil || used > overProcs*float64(n) {
 		return 0
@@ -121,8 +122,8 @@ func (e *Evidence) maxProcs() float64 {
 	return float64(n)
 }
 
-// percentSet is the GOGC that is set, less than 0 for off, as the page has it or as the environment
-// does.
+// percentSet returns the GOGC that is set, from the metrics page or from the environment. It is
+// negative for "off".
 func (e *Evidence) percentSet() (percent float64, is bool) {
 	if e.AtLine.Has(measure.GoGCPercent) {
 		return e.AtLine.Last(measure.GoGCPercent), true
@@ -131,18 +132,18 @@ func (e *Evidence) percentSet() (percent float64, is bool) {
 	if set == "off" {
 		return -1, true
 	}
-	n, err := strconv.ParseInt(set, 10, 32) // as the runtime reads it; others leave it at 100
+	n, err := strconv.ParseInt(set, 10, 32) // as the runtime does; others leave it at 100
 	return float64(n), err == nil
 }
 
-// memoryUnits are what the runtime reads behind the number of a GOMEMLIMIT.
+// memoryUnits are the units that the runtime accepts after the number of GOMEMLIMIT.
 var memoryUnits = []struct {
 	name  string
 	bytes float64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"B", 1}, {"", 1}}
 
-// memoryLimit is the GOMEMLIMIT that is set, in bytes, as the page has it or as the environment
-// does; 0 where there is none, or where it is off.
+// memoryLimit returns the GOMEMLIMIT that is set, in bytes, from the metrics page or from the
+// environment; 0 if there is none, or if it is off.
 func (e *Evidence) memoryLimit() float64 {
 	if limit := e.AtLine.Last(measure.GoMemoryLimit); limit > 0 {
 		return limit

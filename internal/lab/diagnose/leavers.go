@@ -2,7 +2,7 @@ package diagnose
 
 import "plimsoll/internal/lab/measure"
 
-// stopsForLeavers is how to end the work for a client that has left, in the words of the runtime.
+// stopsForLeavers returns how to stop work for clients that have left, in the terms of the runtime.
 func (e *Evidence) stopsForLeavers() []Action {
 	a, known := runtimesLeave[e.Run.Manifest.Machine.TargetRuntime]
 	if !known {

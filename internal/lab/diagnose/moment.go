@@ -8,19 +8,19 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// Moment is one step of a run: what was offered, what came of it, and what the probes saw
-// meanwhile. Its methods look at the part that is judged, after the settling. They may be called on
-// nil, which has seen nothing.
+// Moment is one step of a run: what was offered, how it ended, and what the probes saw meanwhile.
+// Its methods use the judged part of the step, after the settling. They may be called on nil, which
+// has seen nothing.
 type Moment struct {
 	Step *measure.Step
-	// near says that the generator's machine, which the probes of HostNames read, is the target's
-	// too. Of another machine they say nothing about it.
+	// near says that the target runs on the generator's machine, which is the one that the probes
+	// of HostNames read. Otherwise their samples say nothing about the target's machine.
 	near bool
-	// profiles by kind, as far as there were any that could be read.
+	// profiles by kind, without those that could not be read.
 	profiles map[string]*profile.Profile
 }
 
-// Profile is nil where none was taken.
+// Profile returns the profile of a kind, or nil if none was taken.
 func (m *Moment) Profile(kind string) *profile.Profile {
 	if m == nil {
 		return nil
@@ -28,7 +28,7 @@ func (m *Moment) Profile(kind string) *profile.Profile {
 	return m.profiles[kind]
 }
 
-// values are a name's samples after the settling, with the moments of the first and the last.
+// values returns a name's samples after the settling, and the times of the first and the last one.
 func (m *Moment) values(name string) (all []float64, from, to int64) {
 	if m == nil || !m.near && strings.HasPrefix(name, measure.HostNames) {
 		return nil, 0, 0
@@ -47,7 +47,7 @@ func (m *Moment) values(name string) (all []float64, from, to int64) {
 	return all, from, to
 }
 
-// last are the step's last samples; nil without any.
+// last returns the values of the step's last sample; nil if there are no samples.
 func (m *Moment) last() map[string]float64 {
 	if m == nil || len(m.Step.Samples) == 0 {
 		return nil
@@ -55,13 +55,13 @@ func (m *Moment) last() map[string]float64 {
 	return m.Step.Samples[len(m.Step.Samples)-1].Values
 }
 
-// Has says whether something was sampled under a name.
+// Has reports whether something was sampled under a name.
 func (m *Moment) Has(name string) bool {
 	all, _, _ := m.values(name)
 	return len(all) > 0
 }
 
-// Mean is a gauge's mean; 0 where it was not sampled.
+// Mean returns a gauge's mean; 0 if it was not sampled.
 func (m *Moment) Mean(name string) float64 {
 	all, _, _ := m.values(name)
 	sum := 0.0
@@ -71,8 +71,9 @@ func (m *Moment) Mean(name string) float64 {
 	return sum / max(float64(len(all)), 1)
 }
 
-// Median is a gauge's median; 0 where it was not sampled. It is for what a page tells of the time
-// since it was last read: the first of a step's values is of what was before it.
+// Median returns a gauge's median; 0 if it was not sampled. It is for values that a metrics page
+// reports for the time since it was last read: the first value of a step covers the time before the
+// step.
 func (m *Moment) Median(name string) float64 {
 	all, _, _ := m.values(name)
 	if len(all) == 0 {
@@ -82,7 +83,7 @@ func (m *Moment) Median(name string) float64 {
 	return (all[(len(all)-1)/2] + all[len(all)/2]) / 2
 }
 
-// Max is a gauge's highest value; 0 where it was not sampled.
+// Max returns a gauge's highest value; 0 if it was not sampled.
 func (m *Moment) Max(name string) float64 {
 	all, _, _ := m.values(name)
 	most := 0.0
@@ -92,7 +93,7 @@ func (m *Moment) Max(name string) float64 {
 	return most
 }
 
-// Last is a gauge's last value; 0 where it was not sampled.
+// Last returns a gauge's last value; 0 if it was not sampled.
 func (m *Moment) Last(name string) float64 {
 	all, _, _ := m.values(name)
 	if len(all) == 0 {
@@ -101,8 +102,8 @@ func (m *Moment) Last(name string) float64 {
 	return all[len(all)-1]
 }
 
-// Grown is by how much a counter grew; 0 where it was not sampled twice, and where it fell, as that
-// of a process that was started again does.
+// Grown returns how much a counter grew. It is 0 if the counter was not sampled twice, or if it
+// fell because the process was restarted.
 func (m *Moment) Grown(name string) float64 {
 	all, _, _ := m.values(name)
 	if len(all) < 2 {
@@ -111,7 +112,7 @@ func (m *Moment) Grown(name string) float64 {
 	return max(all[len(all)-1]-all[0], 0)
 }
 
-// PerSecond is a counter's growth in a second.
+// PerSecond returns a counter's growth per second.
 func (m *Moment) PerSecond(name string) float64 {
 	_, from, to := m.values(name)
 	if to <= from {
@@ -120,7 +121,7 @@ func (m *Moment) PerSecond(name string) float64 {
 	return m.Grown(name) / (float64(to-from) / 1e9)
 }
 
-// Rate is the requests that were due in a second; Goodput those that ended well.
+// Rate returns the requests that were due per second.
 func (m *Moment) Rate() float64 {
 	if m == nil {
 		return 0
@@ -128,7 +129,7 @@ func (m *Moment) Rate() float64 {
 	return m.Step.Totals.Rate()
 }
 
-// Goodput is the requests that ended well in a second.
+// Goodput returns the requests that ended well per second.
 func (m *Moment) Goodput() float64 {
 	if m == nil {
 		return 0
@@ -136,7 +137,7 @@ func (m *Moment) Goodput() float64 {
 	return m.Step.Totals.Goodput()
 }
 
-// PerRequest is a counter's growth for each request that ended well.
+// PerRequest returns a counter's growth per request that ended well.
 func (m *Moment) PerRequest(name string) float64 {
 	if m.Goodput() == 0 {
 		return 0
@@ -144,12 +145,13 @@ func (m *Moment) PerRequest(name string) float64 {
 	return m.PerSecond(name) / m.Goodput()
 }
 
-// PerRequestNow is for how many seconds a request has one of what a gauge counts, by Little's law.
+// PerRequestNow returns for how many seconds a request occupies one of what a gauge counts, by
+// Little's law.
 func (m *Moment) PerRequestNow(name string) float64 {
 	return m.Mean(name) / max(m.Goodput(), 1e-9)
 }
 
-// Response is the mean response time in seconds of the requests that ended well.
+// Response returns the mean response time in seconds of the requests that ended well.
 func (m *Moment) Response() float64 {
 	if m == nil {
 		return 0
@@ -157,8 +159,8 @@ func (m *Moment) Response() float64 {
 	return m.Step.Totals.Response.Mean() / 1e9
 }
 
-// Service is the same from the sending on: without the time for which requests waited for a
-// connection of the generator.
+// Service returns the same time from when the request was sent: without the wait for a connection
+// of the generator.
 func (m *Moment) Service() float64 {
 	if m == nil {
 		return 0
@@ -166,11 +168,12 @@ func (m *Moment) Service() float64 {
 	return m.Step.Totals.Service.Mean() / 1e9
 }
 
-// Inside is how many requests were in the service on average: by Little's law what ended well in a
-// second times what each took.
+// Inside returns how many requests were in the service on average. By Little's law this is the
+// goodput times the time that each request took.
 func (m *Moment) Inside() float64 { return m.Goodput() * m.Service() }
 
-// Failed is the share of requests that did not end well, and of one kind.
+// Failed returns the share of requests that did not end well, or, if kinds are given, the share
+// that ended in one of them.
 func (m *Moment) Failed(kinds ...measure.Kind) float64 {
 	if m == nil || m.Step.Totals.Ended.Total() == 0 {
 		return 0

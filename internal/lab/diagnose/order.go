@@ -6,16 +6,16 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// cause is a rule whose finding makes those of others: where both are there it stands before them,
-// whatever it would do alone.
+// cause is a rule whose finding causes those of other rules. If both are found, the cause comes
+// first, whatever its own gain.
 type cause struct {
 	rule  string
-	makes []string // rules
-	// when says whether it does so in this run; nil is always.
+	makes []string // the rules whose findings it causes
+	// when reports whether it does so in this run; nil means always.
 	when func(e *Evidence) bool
 }
 
-// causes in the order in which they are looked at.
+// causes in the order in which they are checked.
 var causes = []cause{
 	{
 		rule:  "leak",
@@ -33,7 +33,8 @@ var causes = []cause{
 			return g != nil && (g.what == "memory" || g.what == "goroutines")
 		},
 	},
-	// What kept growing has cost more and more: whatever is full at the end was not before.
+	// Something that kept growing made requests more and more expensive. What is full at the end
+	// was not full before.
 	{
 		rule: "leak",
 		makes: []string{
@@ -42,12 +43,12 @@ var causes = []cause{
 		},
 		when: func(e *Evidence) bool { return e.degraded() > 0 },
 	},
-	// Collections come as often as there is something to collect: who makes it is the cause, unless
-	// the heap was given little room.
+	// The more garbage there is, the more often the collector runs. The code that makes the garbage
+	// is the cause, unless the heap was given little room.
 	{rule: "json-hot", makes: []string{"gc-heavy"}, when: makesGarbage(classJSON)},
 	{rule: "logging-hot", makes: []string{"gc-heavy"}, when: makesGarbage(classLogging)},
 	{rule: "reflection-hot", makes: []string{"gc-heavy"}, when: makesGarbage(classReflection)},
-	// Who has no descriptor left, or no processor time, accepts nobody.
+	// A service without free descriptors, or without processor time, accepts no connections.
 	{rule: "descriptors-near-limit", makes: []string{"accept-queue-overflow", "backlog-small"}},
 	{
 		rule:  "single-threaded",
@@ -64,7 +65,7 @@ var causes = []cause{
 		},
 	},
 	{rule: "upstream-connections-not-reused", makes: []string{"time-wait-high"}},
-	// To ask is what the thread is busy with.
+	// The thread is busy asking.
 	{
 		rule:  "slow-dependency",
 		makes: []string{"single-threaded", "gomaxprocs-low"},
@@ -72,11 +73,12 @@ var causes = []cause{
 	},
 }
 
-// mostGarbage is the share of what is allocated from which on one class makes the collections.
+// mostGarbage is the minimum share of the allocated bytes for one class to be the cause of the
+// collections.
 const mostGarbage = .5
 
-// makesGarbage says that most of what is allocated is a class's, and that collections come no sooner
-// than they do unless somebody has it so.
+// makesGarbage reports whether a class allocates most of the bytes, and no setting makes the
+// collector run more often than by default.
 func makesGarbage(class string) func(e *Evidence) bool {
 	return func(e *Evidence) bool {
 		percent, limited := e.gogc()
@@ -84,11 +86,11 @@ func makesGarbage(class string) func(e *Evidence) bool {
 	}
 }
 
-// fairBacklog is how long an accept queue is at least when it is not too short by itself.
+// fairBacklog is the minimum length of an accept queue that is not itself too short.
 const fairBacklog = 64
 
-// causesFirst puts findings before those that they make. A cause does to the line what its
-// consequence does: it takes its rank, where that is a higher one, and its gain with it.
+// causesFirst moves findings before those that they cause. A cause affects the line as its
+// consequence does, so it takes the consequence's rank, if that is higher, and its gain with it.
 func (e *Evidence) causesFirst(findings []Finding) {
 	at := func(rule string) int {
 		return slices.IndexFunc(findings, func(f Finding) bool { return f.Rule == rule })

@@ -7,8 +7,8 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// otherClasses are the classes of stacks of other runtimes than Go's, and of the kernel: by the
-// beginnings of functions' names. The first that fits has the stack.
+// otherClasses are the classes of stacks of runtimes other than Go's, and of the kernel, by
+// prefixes of function names. The first class that fits takes the stack.
 var otherClasses = []struct {
 	name      string
 	functions []string
@@ -34,7 +34,7 @@ var otherClasses = []struct {
 		"tcp_", "__tcp_", "sock_", "inet_", "unix_stream_", "__sys_sendto", "__sys_recvfrom",
 		"do_epoll_", "__x64_sys_epoll_", "ep_poll",
 	}},
-	// A socket's close has the network's functions in it, and is above.
+	// Closing a socket also has functions of the network in its stack, which are above.
 	{classFiles, []string{
 		"__x64_sys_open", "__arm64_sys_open", "do_sys_open", "do_filp_open", "path_openat",
 		"filename_lookup", "path_lookupat", "link_path_walk", "__do_sys_newfstatat", "vfs_statx",
@@ -43,7 +43,7 @@ var otherClasses = []struct {
 	}},
 }
 
-// otherClass is the class of a stack in which there is no Go; "" where none fits.
+// otherClass returns the class of a stack without Go; "" if none fits.
 func otherClass(stack []profile.Frame) string {
 	if inGo(stack) {
 		return ""
@@ -61,8 +61,8 @@ func otherClass(stack []profile.Frame) string {
 	return ""
 }
 
-// Classes are the classes of a processor profile's weight, of any language's program, each with its
-// share.
+// Classes returns the share of each class in the weight of a processor profile, for a program in
+// any language.
 func Classes(p *profile.Profile) map[string]float64 {
 	all := p.Classify(profile.CPU, classOf)
 	total := p.Total(profile.CPU)

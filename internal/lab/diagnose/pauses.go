@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// longPause is from how long on a collection may be one that clients see.
+	// longPause is the shortest collection, in seconds, that clients may notice.
 	longPause = 20e-3
-	// pausesTo is the share of the line up to which steps are looked at for pauses: they are rare,
-	// and what is allocated grows as the load does.
+	// pausesTo is the share of the line up to which steps are checked for pauses. It is above 1
+	// because pauses are rare, and because allocation only grows as the load does.
 	pausesTo = 1.2
-	// leastPauses is how many long ones there have to be: one may come by chance, or once in a
-	// JVM's life.
+	// leastPauses is the minimum number of long pauses. A single one may be chance, or happen once
+	// in a JVM's life.
 	leastPauses = 2
 )
 
@@ -54,8 +54,8 @@ var pausesRule = Rule{
 	},
 }
 
-// stopsGo is the finding that the collector of Go stops the service for long, by what its page says
-// of the pauses.
+// stopsGo is the finding that Go's collector stops the service for long, according to the pauses on
+// its metrics page.
 func (e *Evidence) stopsGo() *Finding {
 	p50 := e.AtLine.Median(measure.GoGCPauseP50)
 	p95 := e.AtLine.Median(measure.GoGCPauseP95)
@@ -98,16 +98,17 @@ func (e *Evidence) stopsGo() *Finding {
 
 // pauses are what one collector of a JVM did near the line. Times are in seconds.
 type pauses struct {
-	collector string // as the JVM has its name
+	collector string // the JVM's name for it
 	count     float64
-	stopped   float64 // for which it stopped the service
-	long      float64 // of that in pauses that are as long as was asked for
-	longs     float64 // how many of them
+	stopped   float64 // how long it stopped the service
+	long      float64 // the part of that in pauses of at least the given length
+	longs     float64 // the number of those pauses
 	longest   float64
 }
 
-// collected are a JVM's collectors near the line, the one that stopped it for the most in pauses of
-// at least some length first, and the seconds for which they were looked at.
+// collected returns a JVM's collectors near the line, and the seconds for which they were observed.
+// The collector that stopped the service longest, in pauses of at least the given length, comes
+// first.
 func (e *Evidence) collected(least float64) (all []pauses, seconds float64) {
 	by := map[string]*pauses{}
 	for i := range e.Run.Steps {
@@ -139,9 +140,10 @@ func (e *Evidence) collected(least float64) (all []pauses, seconds float64) {
 	return all, seconds
 }
 
-// add adds what was seen in a step, and says for how many seconds it was looked at. Between two
-// samples there is rarely more than one long collection, whose length is then known; else it is
-// their mean. A collection is counted at its beginning, and its time at its end.
+// add adds a step's samples, and returns for how many seconds the step was observed. There is
+// rarely more than one long collection between two samples. If there is one, its length is known;
+// otherwise the mean is used. The JVM counts a collection when it begins, and its time when it
+// ends.
 func (p *pauses) add(m *Moment, least float64) (seconds float64) {
 	times, from, to := m.values(measure.TargetCollecting + p.collector)
 	counts, _, _ := m.values(measure.TargetCollections + p.collector)
@@ -163,17 +165,17 @@ func (p *pauses) add(m *Moment, least float64) (seconds float64) {
 	return float64(to-from) / 1e9
 }
 
-// broken is the objective that pauses make a service miss: whoever meets one has to wait for longer
-// than it allows, and more of the requests meet one than it allows.
+// broken is an objective that the service misses because of pauses: a request that meets such a
+// pause takes longer than allowed, and more requests meet one than allowed.
 type broken struct {
 	objective slo.Objective
 	by        pauses
 	all       []pauses
 	share     float64 // of the requests that meet such a pause
-	seconds   float64 // for which collections were looked at
+	seconds   float64 // for which collections were observed
 }
 
-// breaks is the objective that the collector breaks near the line; nil where it breaks none.
+// breaks returns the objective that the collector breaks near the line; nil if it breaks none.
 func (e *Evidence) breaks() *broken {
 	objectives, err := slo.Parse(e.Run.Manifest.SLO)
 	if err != nil || e.Line == 0 {
@@ -203,8 +205,8 @@ func (e *Evidence) breaks() *broken {
 	return worst
 }
 
-// stopsForLong is the finding that a JVM's collector makes it miss an objective; nil where it does
-// not. One that takes much of all time is gc-heavy.
+// stopsForLong is the finding that a JVM's collector makes it miss an objective; nil if it does
+// not. A collector that takes much of the total time is reported by gc-heavy instead.
 func (e *Evidence) stopsForLong() *Finding {
 	b := e.breaks()
 	if b == nil || e.collectedElsewhere() != nil {
@@ -240,7 +242,7 @@ func (e *Evidence) stopsForLong() *Finding {
 	return f
 }
 
-// didNear are the facts of what each collector did near the line.
+// didNear returns what each collector did near the line.
 func didNear(collectors []pauses, seconds float64) (all []Fact) {
 	for _, p := range collectors {
 		if p.count == 0 {
@@ -255,7 +257,7 @@ func didNear(collectors []pauses, seconds float64) (all []Fact) {
 	return all
 }
 
-// shorterPauses is how to have a JVM's collector stop it for less.
+// shorterPauses returns how to make a JVM's collector stop the service for less time.
 func (e *Evidence) shorterPauses(collector string) []Action {
 	other := Action{
 		Text: "choose a collector with shorter pauses: G1 looks at a part of the heap at a time, " +
@@ -293,7 +295,7 @@ func (e *Evidence) shorterPauses(collector string) []Action {
 	}
 }
 
-// stoppedFor is the share of the time near the line for which a JVM's collectors stopped it.
+// stoppedFor returns the share of the time near the line for which a JVM's collectors stopped it.
 func (e *Evidence) stoppedFor() float64 {
 	all, seconds := e.collected(longPause)
 	sum := 0.0

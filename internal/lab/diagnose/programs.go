@@ -1,15 +1,15 @@
 package diagnose
 
-// program is what is advised for a program that serves, whatever it serves for: each an Action
-// without a text where there is nothing to say.
+// program is the advice for a known server program, whatever it serves. An Action without text
+// means that there is no advice.
 type program struct {
-	// widens bounds how many requests are let in, cores how many processors are used, keeps whether
-	// connections to services behind are used again, and stays whether clients' connections are;
-	// opens is how many descriptors it may have.
+	// widens is about the limit on requests that are let in, cores about the number of processors
+	// used, keeps about reusing connections to the services behind, stays about keeping clients'
+	// connections, and opens about the limit on descriptors.
 	widens, cores, keeps, stays, opens Action
 }
 
-// programs are those by the names that probe.Runtime has for them.
+// programs are the known server programs, by the names that probe.Runtime uses.
 var programs = map[string]program{
 	"nginx": {
 		widens: Action{

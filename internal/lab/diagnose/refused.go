@@ -8,18 +8,19 @@ import (
 )
 
 const (
-	// mostlyRefused is the share of requests that are refused beyond the line, at least, where a
-	// limit of the service's own is what refuses them.
+	// mostlyRefused is the minimum share of requests refused beyond the line if a limit of the
+	// service's own refuses them.
 	mostlyRefused = .05
-	// fewInside is how many lone requests' time fits into a limit at most when that is one on the
-	// rate: of places there is at least one.
+	// fewInside is the largest mean number of requests inside if the limit is on the rate. A limit
+	// on concurrent requests has at least one place.
 	fewInside = .6
 )
 
-// refused is the share of requests that are answered with an error, or refused before they begin.
+// refused returns the share of requests that are answered with an error, or refused before they
+// begin.
 func (m *Moment) refused() float64 { return m.Failed(measure.BadStatus, measure.Refused) }
 
-// refusal says which of the two it is that most of those get, or both.
+// refusal says which of the two happens to them, or both.
 func (m *Moment) refusal() string {
 	answered, unbegun := m.Failed(measure.BadStatus), m.Failed(measure.Refused)
 	switch {
@@ -32,11 +33,12 @@ func (m *Moment) refusal() string {
 		"streams of a connection", percent(answered), percent(unbegun))
 }
 
-// refuses is the finding that the service refuses what is more than so many, at once and though
-// the processors have room: a limit on the rate, a bulkhead, a queue that is full. Nil where that
-// is not so.
+// refuses is the finding that the service refuses requests above some number at once, although the
+// processors have room: a limit on the rate, a bulkhead, or a full queue. It returns nil if this is
+// not so.
 func (e *Evidence) refuses(p *places) *Finding {
-	// Those that are let in are as quick as ever: so others that keep the machine busy are not why.
+	// Requests that are let in are as quick as ever, so other processes that keep the machine busy
+	// are not the reason.
 	half, own := e.Half.Service(), e.reserve(targetProcessor)
 	if half == 0 || own == nil || own.Share() >= own.waited() || e.Over.refused() < mostlyRefused ||
 		e.AtLine.refused() > e.Over.refused()/2 ||
@@ -68,7 +70,7 @@ func (e *Evidence) refuses(p *places) *Finding {
 	return f
 }
 
-// refusalFacts are the shares of the requests that are refused, in each way that was seen.
+// refusalFacts returns the shares of the requests that are refused, for each way that was seen.
 func (e *Evidence) refusalFacts() (facts []Fact) {
 	for _, way := range []struct {
 		kind measure.Kind
@@ -88,7 +90,7 @@ func (e *Evidence) refusalFacts() (facts []Fact) {
 	return facts
 }
 
-// refusalAdvice is where to look for what refuses, in the ways that were seen.
+// refusalAdvice returns where to look for what refuses, for each way that was seen.
 func (e *Evidence) refusalAdvice() (all []Action) {
 	if e.Over.Failed(measure.Refused) > 0 {
 		all = append(all, Action{Text: "streams are refused by the limit of each HTTP/2 or HTTP/3 " +

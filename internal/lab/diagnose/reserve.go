@@ -8,12 +8,13 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Reserve is a resource that a known amount of is used for each request.
+// Reserve is a resource of which each request uses a known amount.
 type Reserve struct {
-	What string // for a person
-	// Used is how much of it was in use at the line, and Capacity how much there is: processors.
+	What string // its name, for a person
+	// Used is how much of it was in use at the line, and Capacity is how much there is, in
+	// processors.
 	Used, Capacity float64
-	// target says that what the target saves is saved here.
+	// target says that processor time saved by the target is saved here.
 	target bool
 }
 
@@ -27,21 +28,22 @@ const (
 )
 
 // saturated is the share of processors in use from which on they are the bottleneck. Requests that
-// come at random wait for a processor for as long as they are served already at 80 % of two.
+// arrive at random already wait for a processor as long as they are served when 80 % of two
+// processors are in use.
 const saturated = .8
 
-// waited is the share from which on a reserve of processors may be the bottleneck where no other
-// one is found: with so much of it in use about every other request waits for one. That is 60 % of
-// two, and more of many.
+// waited is the share of processors in use from which on they may be the bottleneck if no other one
+// is found: about every other request then waits for a processor. It is 60 % for two processors,
+// and higher for more.
 func (r *Reserve) waited() float64 { return max(.4, min(1-.57/math.Sqrt(r.Capacity), saturated)) }
 
-// waitedFor says that requests wait for the busiest of the processors.
+// waitedFor reports whether requests wait for the busiest of the processors.
 func (e *Evidence) waitedFor() bool {
 	r := e.busiest()
 	return r != nil && r.Share() >= r.waited()
 }
 
-// busiest is the reserve of which the largest share was in use; nil without any.
+// busiest returns the reserve with the largest share in use; nil if there is none.
 func (e *Evidence) busiest() (most *Reserve) {
 	for i := range e.Reserves {
 		if r := &e.Reserves[i]; most == nil || r.Share() > most.Share() {
@@ -51,13 +53,14 @@ func (e *Evidence) busiest() (most *Reserve) {
 	return most
 }
 
-// ofTheThread is the part of the target's processor time that its busiest thread uses at least where
-// that thread is an event loop, and not one of those of a pool.
+// ofTheThread is the minimum share of the target's processor time that its busiest thread uses if
+// that thread is an event loop, and not one thread of a pool.
 const ofTheThread = .6
 
-// busiestThread is the processor that the target's busiest thread has at most: what an event loop,
-// or an interpreter's lock, leaves it. Nil where that is not known, for threads that share the work
-// or are as busy without it, and for Go, whose runtime moves work from one thread to another.
+// busiestThread returns the processor of the target's busiest thread as a reserve: an event loop,
+// or an interpreter's lock, leaves the target no more than that. It returns nil if that is not
+// known, for threads that share the work or are as busy at half of the line, and for Go, whose
+// runtime moves work between threads.
 func (e *Evidence) busiestThread() *Reserve {
 	used := e.AtLine.Median(measure.TargetThreadsHottest)
 	if e.movesWork() || used == 0 || used < ofTheThread*e.AtLine.PerSecond(measure.TargetCPU) ||
@@ -68,25 +71,25 @@ func (e *Evidence) busiestThread() *Reserve {
 	return &Reserve{What: "the processor of its busiest thread", Used: min(used, 1), Capacity: 1}
 }
 
-// threadWaitedFor says that requests wait for the busiest thread.
+// threadWaitedFor reports whether requests wait for the busiest thread.
 func (e *Evidence) threadWaitedFor() bool {
 	r := e.busiestThread()
 	return r != nil && r.Share() >= r.waited()
 }
 
-// computesAlone says that requests wait for a thread that computes, and that no knob of the runtime
-// gives it company, as GOMAXPROCS does.
+// computesAlone reports whether requests wait for a thread that computes, and the runtime has no
+// setting such as GOMAXPROCS that gives it further threads.
 func (e *Evidence) computesAlone() bool {
 	return !e.movesWork() && (e.threadWaitedFor() || e.waitsToCompute())
 }
 
-// movesWork says that the target's runtime moves work from one thread to another, or is not known.
+// movesWork reports whether the target's runtime moves work between threads, or is not known.
 func (e *Evidence) movesWork() bool {
 	r := e.Run.Manifest.Machine.TargetRuntime
 	return r == "" || r == measure.RuntimeGo
 }
 
-// reserves are the resources that the samples at the line show.
+// reserves returns the resources that the samples at the line show.
 func reserves(e *Evidence) (all []Reserve) {
 	m := e.AtLine
 	cores := m.Last(measure.HostCores)
@@ -112,7 +115,7 @@ func reserves(e *Evidence) (all []Reserve) {
 	return all
 }
 
-// allowed is how many processors the target may use at once.
+// allowed returns how many processors the target may use at once.
 func (e *Evidence) allowed(cores float64) float64 {
 	cores = e.granted(cores)
 	if n := e.maxProcs(); n > 0 {
@@ -121,8 +124,8 @@ func (e *Evidence) allowed(cores float64) float64 {
 	return cores
 }
 
-// granted is how many of the machine's processors the system lets the target use: by affinity and
-// cpusets, and by its cgroup's quota.
+// granted returns how many of the machine's processors the system lets the target use: by affinity
+// and cpusets, and by its cgroup's quota.
 func (e *Evidence) granted(cores float64) float64 {
 	cores = e.pinned(cores)
 	if quota := e.AtLine.Last(measure.TargetCgroupCPUQuota); quota > 0 {
@@ -131,7 +134,7 @@ func (e *Evidence) granted(cores float64) float64 {
 	return cores
 }
 
-// pinned is how many of the machine's processors the target may run on.
+// pinned returns how many of the machine's processors the target may run on.
 func (e *Evidence) pinned(cores float64) float64 {
 	if n := e.AtLine.Last(measure.TargetCoresAllowed); n > 0 {
 		cores = min(cores, n)
@@ -139,7 +142,7 @@ func (e *Evidence) pinned(cores float64) float64 {
 	return cores
 }
 
-// reserve is one of them by its name; nil where it is not known.
+// reserve returns the reserve with a name; nil if it is not known.
 func (e *Evidence) reserve(what string) *Reserve {
 	for i := range e.Reserves {
 		if e.Reserves[i].What == what {
@@ -149,7 +152,7 @@ func (e *Evidence) reserve(what string) *Reserve {
 	return nil
 }
 
-// busy is the share of a reserve that was in use at the line; 0 where it is not known.
+// busy returns the share of a reserve that was in use at the line; 0 if it is not known.
 func (e *Evidence) busy(what string) float64 {
 	if r := e.reserve(what); r != nil {
 		return r.Share()
@@ -157,18 +160,18 @@ func (e *Evidence) busy(what string) float64 {
 	return 0
 }
 
-// processorBound says that the line is where it is because processors were busy: the target's own
-// share of them, or all of the machine.
+// processorBound reports whether the line is where it is because processors were busy: those that
+// the target may use, or all of the machine's.
 func (e *Evidence) processorBound() bool {
 	return e.busy(targetProcessor) >= saturated || e.busy(hostProcessor) >= saturated
 }
 
-// idle says that neither was busy at the line, so that requests were waiting for something else.
-// Where no line was found nothing was seen to give.
+// idle reports whether neither was busy at the line, so that requests were waiting for something
+// else. It is false if no line was found, because then nothing was seen to saturate.
 func (e *Evidence) idle() bool { return e.found() && len(e.Reserves) > 0 && !e.processorBound() }
 
-// found says whether the survey found the line, or at least a rate that was too much, so that what
-// is seen below it is what it is like when something gives.
+// found reports whether the survey found the line, or at least a rate that was too much. Only then
+// do the steps below it show the state in which something saturates.
 func (e *Evidence) found() bool {
 	r := e.Run.Result
 	return r != nil &&
@@ -177,8 +180,8 @@ func (e *Evidence) found() bool {
 		}))
 }
 
-// others is how many processors other processes than the target and the generator used at the line;
-// 0 where it is not known.
+// others returns how many processors were used at the line by processes other than the target and
+// the generator; 0 if that is not known.
 func (e *Evidence) others() float64 {
 	host, target := e.reserve(hostProcessor), e.reserve(targetProcessor)
 	if host == nil || target == nil {
@@ -192,8 +195,8 @@ func (e *Evidence) others() float64 {
 	return max(host.Used-target.Used-generator, 0)
 }
 
-// full is the use of processors that a service reaches at its line when nothing else limits it;
-// more where it has already been seen to.
+// full is the use of processors that a service reaches at its line when nothing else limits it. It
+// is higher if the service was seen to use more.
 func (e *Evidence) full() float64 {
 	most := .95
 	for i := range e.Reserves {
@@ -202,29 +205,29 @@ func (e *Evidence) full() float64 {
 	return most
 }
 
-// most bounds every predicted gain: beyond it something that nobody has measured is the bottleneck.
+// most bounds every predicted gain: beyond it, something that was not measured is the bottleneck.
 const most = 20
 
-// cheaper is how a request's processor time falls with the rate: as rate to the power of -cheaper.
-// There is more to do each time that a thread or a loop wakes up, so that twice the rate costs a
-// tenth less for each request. That is the median of 25 services between half of their line and the
-// line, where it was 0.145; with 0 the gain of cured ones was predicted 17 % too low on average, and
-// off by more than 1.5 times in five of 25, with this in two. What a run shows between its own two
-// steps is too noisy: four were off.
+// cheaper is how a request's processor time falls with the rate: as the rate to the power of
+// -cheaper. A thread or loop finds more to do each time that it wakes up, so at twice the rate a
+// request costs a tenth less. This is the median of 25 services between half of their line and the
+// line, where it was 0.145. With 0, the gain of cured services was predicted 17 % too low on
+// average, and was off by more than 1.5 times for five of 25; with this value, for two. Fitting it
+// to the two steps of each run is too noisy: four were off.
 const cheaper = .15
 
-// cure is what advice changes.
+// cure is what following advice changes.
 type cure struct {
-	// saves is the share of the target's processor time that is no longer needed, 0 to 1; elsewhere
-	// is how many processors other processes of the machine no longer use.
+	// saves is the share of the target's processor time that is saved, 0 to 1. elsewhere is how
+	// many processors other processes of the machine save.
 	saves, elsewhere float64
-	// allowed is how many processors the target may use then; 0 leaves that as it is.
+	// allowed is how many processors the target may use afterwards; 0 leaves it as it is.
 	allowed float64
 }
 
-// headroom is how many times as much can be done with the processors that there are when a cure is
-// taken, at what a request costs then, and which is saturated first; infinite where no use of them
-// is known.
+// headroom returns how many times as much the existing processors can do after a cure, at a
+// request's cost then, and which of them saturates first. The factor is infinite if no use of
+// processors is known.
 func (e *Evidence) headroom(c cure) (factor float64, next string) {
 	factor = math.Inf(1)
 	saved := 0.0
@@ -247,8 +250,8 @@ func (e *Evidence) headroom(c cure) (factor float64, next string) {
 			factor, next = f, r.What
 		}
 	}
-	// A thread saves what the target does. Where the cure is to use more processors, others take
-	// over from it.
+	// The busiest thread saves what the target does. If the cure is to use more processors, other
+	// threads take work from it.
 	if r := e.busiestThread(); r != nil && c.allowed == 0 {
 		if f := e.full() / max(r.Used*(1-c.saves), 1e-3); f < factor {
 			factor, next = f, r.What
@@ -257,8 +260,8 @@ func (e *Evidence) headroom(c cure) (factor float64, next string) {
 	return factor, next
 }
 
-// gain is what the line is multiplied by when a cure is taken, and what else limited requests is
-// gone: the next bottleneck is then the processor that is saturated first.
+// gain returns the factor by which the line grows after a cure, if everything else that limited
+// requests is gone. The next bottleneck is then the processor that saturates first.
 func (e *Evidence) gain(c cure) Gain {
 	factor, next := e.headroom(c)
 	if math.IsInf(factor, 1) {

@@ -11,27 +11,27 @@ import (
 )
 
 const (
-	// takesLonger is by how much the time of a request grows when requests stand somewhere.
+	// takesLonger is how many times as long a request takes when requests queue somewhere.
 	takesLonger = 1.5
-	// stillGrows is by how much more may end beyond the line than at it: a service that ends more is
-	// far from its limit, and only slower than the objectives.
+	// stillGrows is the largest ratio of the goodput beyond the line to that at the line. A service
+	// with a higher ratio is far from its limit, and only slower than the objectives.
 	stillGrows = 1.6
 )
 
-// queues says that requests stand somewhere: they take longer with more of them inside, while
-// little more of them end.
+// queues reports whether requests queue somewhere: they take longer with more of them inside, while
+// hardly more of them end.
 func (e *Evidence) queues() bool {
 	half := e.Half.Service()
 	return half > 0 && max(e.AtLine.Service(), e.Over.Service()) >= takesLonger*half &&
 		e.Over.Goodput() <= stillGrows*e.AtLine.Goodput()
 }
 
-// leastFull is the share of one place that lone requests take at least, at the highest goodput,
-// where requests stand in line for it. Less is a tail: some requests wait, and for something else.
+// leastFull is the minimum share of one place that lone requests take at the highest goodput if
+// requests queue for it. With less, only a tail of the requests waits, and for something else.
 const leastFull = .3
 
-// keptFor is the finding that threads are held by clients which send nothing: then requests on
-// other connections wait for a thread, however little there is to do.
+// keptFor is the finding that threads are held by clients which send nothing. Requests on other
+// connections then wait for a thread, however little there is to do.
 func (e *Evidence) keptFor(p *places) *Finding {
 	s := e.keepers()
 	if s == nil {
@@ -63,22 +63,23 @@ func (e *Evidence) keptFor(p *places) *Finding {
 	return f
 }
 
-// mostlyKept says that far more threads wait for their clients than requests are inside, and none
-// stand elsewhere.
+// mostlyKept reports whether far more threads wait for their clients than requests are inside, and
+// no threads queue elsewhere.
 func (e *Evidence) mostlyKept() bool {
 	s := e.keepers()
 	return s != nil && e.Over != nil && e.crowd() == nil &&
 		max(s.atLine, s.over)-s.half >= moreInside*max(e.Over.inFlight(), e.Over.Inside())
 }
 
-// room says that requests do not wait for processors.
+// room reports whether requests do not wait for processors.
 func (e *Evidence) room() bool { return len(e.Reserves) > 0 && !e.waitedFor() }
 
-// crowdsWithin says that requests stand in the service, and not at what it asks: that is then asked
-// by few at a time, and looks as if it served few at a time. What counts is whose crowd grows.
+// crowdsWithin reports whether requests queue in the service, and not at what it asks. A dependency
+// that is asked by few requests at a time looks as if it served few at a time. What counts is where
+// the crowd grows.
 func (e *Evidence) crowdsWithin() bool {
 	if p := cmp.Or(e.Over.Profile(kindGoroutine), e.AtLine.Profile(kindGoroutine)); p != nil {
-		// A queue that is a well-known place was looked for before.
+		// A queue in a well-known place has been looked for before.
 		doing := p.Classify(profile.Goroutine, handlerState)
 		return doing[stateElse] > doing[stateOutside] && !e.helped()
 	}
@@ -91,8 +92,8 @@ func (e *Evidence) crowdsWithin() bool {
 	return !e.goesOut(e.places().n)
 }
 
-// helped says that as many goroutines as serve requests, which wait for others, wait outside for
-// them.
+// helped reports whether as many goroutines wait for an answer from outside as half of those that
+// serve requests. They then wait on behalf of the requests.
 func (e *Evidence) helped() bool {
 	p := cmp.Or(e.Over.Profile(kindGoroutine), e.AtLine.Profile(kindGoroutine))
 	states := map[string]float64{}
@@ -103,9 +104,10 @@ func (e *Evidence) helped() bool {
 	return states[stateHelper] >= max((states[stateWaits]+states[stateServes])/2, 1)
 }
 
-// resort is what is said when requests stand somewhere, the processors have room, and nothing more
-// precise was seen: how many are inside at a time, how long each takes, and where the threads stand.
-// Only where they stand at what the service asks another rule speaks.
+// resort is the finding of last resort: requests queue somewhere, the processors have room, and
+// nothing more precise was seen. It reports how many requests are inside at a time, how long each
+// takes, and where the threads are. If requests queue at what the service asks, another rule
+// reports it.
 func (e *Evidence) resort(p *places) *Finding {
 	if !e.queues() || !e.room() || !e.crowdsWithin() {
 		return nil
@@ -168,17 +170,17 @@ func (e *Evidence) resort(p *places) *Finding {
 	return f
 }
 
-// waitsToCompute says that what requests stand in line for is a thread's processor time: how they
-// delay each other is what each computes, or a lone request does little else. An event loop, or a
-// worker that computes, is waited for long before all processors are busy; what it computes is then
-// what a request costs, and no place.
+// waitsToCompute reports whether requests queue for a thread's processor time: requests delay each
+// other by the time that each computes, or a lone request does little else. An event loop, or a
+// worker that computes, has a queue long before all processors are busy. What it computes is then
+// the cost of a request, and not a limit on places.
 func (e *Evidence) waitsToCompute() bool {
 	s := e.station()
 	return s != nil && near(s.Service, e.AtLine.PerRequest(measure.TargetCPU), 1.3) ||
 		e.computing() >= onlyComputing
 }
 
-// suspects is what is known besides when no thread tells where requests stand.
+// suspects says what else is known if no thread shows where requests queue.
 func (e *Evidence) suspects() string {
 	if names := e.asked(); len(names) > 0 {
 		return ": a lock, a pool, a semaphore or a sleep around what it asks of " +
@@ -187,8 +189,8 @@ func (e *Evidence) suspects() string {
 	return ": a lock, a semaphore, workers or a sleep of its own, as it asks nobody"
 }
 
-// asked are the addresses that the service has connections to, each with the program that listens
-// there.
+// asked returns the addresses that the service has connections to, each with the program that
+// listens there. It returns at most askedTold of them.
 func (e *Evidence) asked() (all []string) {
 	seen := map[string]bool{}
 	for i := range e.Run.Steps {
@@ -210,10 +212,10 @@ func (e *Evidence) asked() (all []string) {
 	return all[:min(len(all), askedTold)]
 }
 
-// askedTold is how many addresses are told.
+// askedTold is how many addresses are reported.
 const askedTold = 4
 
-// askedFacts tell who is asked.
+// askedFacts returns which addresses are asked.
 func (e *Evidence) askedFacts() []Fact {
 	names := e.asked()
 	if len(names) == 0 {
@@ -222,7 +224,7 @@ func (e *Evidence) askedFacts() []Fact {
 	return []Fact{{What: "what the service has connections to", Value: strings.Join(names, ", ")}}
 }
 
-// diskFacts tell what is written for a request, where the disk is busy with it.
+// diskFacts returns what is written for a request, if the disk is busy.
 func (e *Evidence) diskFacts() []Fact {
 	busy := max(e.AtLine.PerSecond(measure.HostDiskBusy), e.Over.PerSecond(measure.HostDiskBusy))
 	if busy < .2 {
@@ -235,8 +237,8 @@ func (e *Evidence) diskFacts() []Fact {
 	}}
 }
 
-// named is an address with the program that listens there: as it was seen on this machine, or else
-// the one that usually has its port.
+// named returns an address with the program that listens there, as seen on this machine. If it was
+// not seen, it names the program that usually has that port.
 func (e *Evidence) named(address string) string {
 	for i := range e.Run.Steps {
 		for _, sample := range e.Run.Steps[i].Samples {
@@ -253,7 +255,7 @@ func (e *Evidence) named(address string) string {
 	return address
 }
 
-// usually is what usually listens on an address; empty where that is not known.
+// usually returns what usually listens on an address; empty if that is not known.
 func usually(address string) string {
 	if path, is := strings.CutPrefix(address, measure.UnixAddress); is {
 		for _, u := range usualPaths {
@@ -266,7 +268,7 @@ func usually(address string) string {
 	return usualPorts[address[strings.LastIndexByte(address, ':')+1:]]
 }
 
-// usualPaths are what usually listens on a Unix socket that has a word in its path.
+// usualPaths are what usually listens on a Unix socket with a word in its path.
 var usualPaths = []struct{ part, what string }{
 	{".s.pgsql.", "PostgreSQL"}, {"mysql", "MySQL"}, {"mariadb", "MariaDB"}, {"redis", "Redis"},
 	{"valkey", "Valkey"}, {"php", "PHP-FPM"}, {"memcached", "memcached"}, {"mongo", "MongoDB"},

@@ -8,52 +8,53 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// Rule is one entry of the table. Adding one is an entry, and a patient under examples/patients
-// that has the disease.
+// Rule is one entry of the table. To add a rule, add an entry, and a patient under
+// examples/patients that has the disease.
 type Rule struct {
 	Name string
-	// Claim in general, for the list of rules; a finding's own claim has the figures.
+	// Claim is the general claim, for the list of rules. A finding's own claim has the numbers.
 	Claim string
-	// Needs are what the rule cannot do without at the line: names of samples, and of profiles with
-	// "profile:" before them, or GOMAXPROCS of the environment (environmentProcs). Of names that are
-	// joined by "|" one is enough.
+	// Needs is what the rule requires at the line: names of samples, names of profiles after
+	// "profile:", or GOMAXPROCS in the environment (environmentProcs). Of names joined by "|", one
+	// is enough.
 	Needs []string
-	// Threshold is when it fires, and Reason why there, for a person.
+	// Threshold is when the rule fires, and Reason is why there, both for a person.
 	Threshold, Reason string
-	// Judge looks at the evidence; nil is that there is nothing to claim. What is the same in each
-	// finding (name, advice, verification) is filled in later.
+	// Judge looks at the evidence, and returns nil if there is nothing to claim. What all findings
+	// have in common (name, advice, verification) is filled in later.
 	Judge func(e *Evidence) *Finding
-	// Blind says why the rule could not have seen what it looks for, though all that it needs is
-	// there; nil, or empty, is that it could.
+	// Blind returns why the rule could not have seen what it looks for, although all of its Needs
+	// are there. A nil Blind, or an empty reason, means that it could.
 	Blind func(e *Evidence) string
-	// Counters are what can speak against the claim. They are looked at when it would be made; the
-	// first that speaks holds it back.
+	// Counters are the evidence that may contradict the claim. They are checked when the claim
+	// would be made. The first one that contradicts it holds it back.
 	Counters []Counter
 	// Unless names rules whose finding says the same better.
 	Unless []string
-	// Last says that the finding of any rule that sets the line, or hides it, says the same better:
-	// this one only says that there is something.
+	// Last says that this rule only reports that there is something. A finding of any other rule
+	// that sets the line, or keeps the survey from reaching it, says the same better.
 	Last   bool
 	Advice []Action
-	// Verify says how to check whether it helped; empty means another survey.
+	// Verify says how to check whether the advice helped. If it is empty, another survey is
+	// suggested.
 	Verify string
 }
 
 // Counter is evidence against a claim.
 type Counter struct {
 	What string
-	// Look gives what was found, and whether that speaks against the claim. An empty value means
-	// that there was nothing to look at.
+	// Look returns what was found, and whether it contradicts the claim. An empty value means that
+	// there was nothing to look at.
 	Look func(e *Evidence) (value string, speaks bool)
 }
 
-// Rules is the table. A rule that others are Unless of comes before them.
+// Rules returns the table. A rule that others name in Unless comes before them.
 func Rules() []Rule {
 	return slices.Concat(hostRules, limitRules, coreRules, databaseRules, networkRules, fileRules,
 		runtimeRules, growthRules, processorRules, concurrencyRules, waitingRules)
 }
 
-// missing are the needs of a rule that the run lacks.
+// missing returns the rule's Needs that the run lacks.
 func (r *Rule) missing(e *Evidence) []string {
 	var all []string
 	for _, need := range r.Needs {
@@ -64,8 +65,8 @@ func (r *Rule) missing(e *Evidence) []string {
 	return all
 }
 
-// has says whether there is a sample or a profile at the line. A name that ends in a dot is that of
-// any sample that begins so.
+// has reports whether there is a sample or a profile at the line. A name that ends in a dot stands
+// for any sample with that prefix.
 func (e *Evidence) has(name string) bool {
 	if kind, ok := strings.CutPrefix(name, "profile:"); ok {
 		return e.AtLine.Profile(kind) != nil
@@ -84,10 +85,10 @@ func (e *Evidence) has(name string) bool {
 	return e.AtLine.Has(name)
 }
 
-// leastTold is the share under which a place is not reported: it would only hide those that matter.
+// leastTold is the share below which a place is not reported: it would only hide those that matter.
 const leastTold = .02
 
-// judge is a rule's verdict: at most one of the three is there.
+// judge returns a rule's verdict. At most one of the results is not nil.
 func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJudged) {
 	if missing := r.missing(e); len(missing) > 0 {
 		return nil, nil, &NotJudged{r.Name, strings.Join(missing, ", ")}
@@ -102,10 +103,10 @@ func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJud
 		return nil, nil, nil
 	}
 	if f.Rank == Binding && !e.found() {
-		f.Rank = Cost // nothing was seen to give
+		f.Rank = Cost // nothing was seen to saturate
 	}
 	for i := range found {
-		// What sets the line is not explained by what does not.
+		// A finding that does not set the line does not explain one that does.
 		weaker := f.Rank == Binding && found[i].Rank == Risk
 		if slices.Contains(r.Unless, found[i].Rule) && !weaker ||
 			r.Last && !f.cause && found[i].Rank <= Binding {

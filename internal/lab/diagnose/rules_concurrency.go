@@ -10,8 +10,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// concurrencyRules are about services that let few requests in at a time. They need nothing of the
-// service: what it shows of itself only makes the place more precise.
+// concurrencyRules are about services that let few requests in at a time. They need nothing from
+// the service: what it reports about itself only makes the place more precise.
 var concurrencyRules = []Rule{
 	{
 		Name:  "concurrency-limited",
@@ -67,38 +67,41 @@ var concurrencyRules = []Rule{
 	},
 }
 
-// leastGain is the gain from which on it is worth having more places.
+// leastGain is the smallest gain for which more places are worth having.
 const leastGain = 1.05
 
-// leastBusy is the same where the whole machine is at its limit, mostlyOwn of it by the service: what
-// looks like places that are all taken may be connections that carry many requests at once, of which
-// two are enough.
+// leastBusy is the same if the whole machine is at its limit, and the service uses at least
+// mostlyOwn of what it may. What looks like places that are all taken may be connections that carry
+// many requests at once, of which two are enough.
 const leastBusy, mostlyOwn = 1.2, .7
 
-// mostlyFull is the share of the places that have to be taken by what lone requests take.
+// mostlyFull is the minimum share of the places that lone requests would take.
 const mostlyFull = .6
 
-// places is how many requests are inside at once at most, and what says so.
+// places is how many requests can be inside at once, and how that is known. A place is what a
+// request occupies meanwhile.
 type places struct {
-	n       float64 // 0 where it is not known
-	alone   float64 // seconds that a request takes which waits for nobody
-	reached float64 // the highest goodput that was seen, requests a second
-	full    float64 // share of the places that lone requests' time takes at that goodput
-	queue   *queue  // where they stand in line, by a goroutine profile
-	to      string  // the address that the places are connections to
-	toThere float64 // how many these are
-	// asks says that there are more of these, and that on so many at once an answer is waited for.
+	n       float64 // 0 if it is not known
+	alone   float64 // seconds that a request takes if it does not wait for others
+	reached float64 // the highest goodput seen, in requests a second
+	full    float64 // share of the places that lone requests would take at that goodput
+	queue   *queue  // where the others queue, from a goroutine profile
+	to      string  // the address, if the places are connections to one
+	toThere float64 // how many of them
+	// asks says that there are more connections than toThere, and that an answer is awaited on
+	// toThere of them at once.
 	asks bool
-	// fitted says that the station that was fitted to gentle steps is as many as the overload had
-	// inside, and that they do not compute: two independent counts of the same.
+	// fitted says that two independent counts agree: the station that was fitted to gentle steps,
+	// and the requests inside by Little's law. It also says that these requests mostly do not
+	// compute.
 	fitted bool
 	// refused says that requests are turned away at once.
 	refused bool
 }
 
-// places finds out how many requests may be inside at once: by who has passed where the others
-// stand in line, by the connections to one address, by the station that the survey fitted, or else
-// by Little's law alone.
+// places finds how many requests can be inside at once: from the requests that have passed the
+// queue, from the connections to one address, from the station that the survey fitted, or otherwise
+// from Little's law alone.
 func (e *Evidence) places() *places {
 	if e.held != nil {
 		return e.held
@@ -120,7 +123,8 @@ func (e *Evidence) places() *places {
 	case p.queue != nil && p.queue.inside >= 1 &&
 		(!p.queue.place.vague || near(p.queue.inside, little, 1.6)):
 		p.n = p.queue.inside
-		// Who is just leaving is counted too; the station was fitted to many requests.
+		// The queue's count includes requests that are just leaving. The station was fitted to many
+		// requests.
 		if s != nil && near(float64(s.Workers), p.n, 1.6) &&
 			math.Abs(float64(s.Workers)-little) < math.Abs(p.n-little) {
 			p.n = float64(s.Workers)
@@ -137,18 +141,19 @@ func (e *Evidence) places() *places {
 	return p
 }
 
-// sure says that the places were counted, and not only computed from times that a busy machine may
-// have made longer.
+// sure reports whether the places were counted, and not only computed from times, which a busy
+// machine may have made longer.
 func (p *places) sure() bool {
 	return p.fitted || p.refused || p.to != "" || p.queue != nil && !p.queue.place.vague
 }
 
-// near says that two figures differ by less than a factor.
+// near reports whether two numbers differ by less than a factor.
 func near(a, b, factor float64) bool {
 	return a > 0 && b > 0 && a < b*factor && b < a*factor
 }
 
-// alone is how long a request takes when it waits for nobody: at the gentlest rates that there are.
+// alone returns how long a request takes if it does not wait for others: the shortest of the mean
+// times at a gentle rate, at half of the line and at the line.
 func (e *Evidence) alone() float64 {
 	least := 0.0
 	for _, m := range []*Moment{e.Before, e.Half, e.AtLine} {
@@ -159,12 +164,12 @@ func (e *Evidence) alone() float64 {
 	return least
 }
 
-// narrow finds an address to which the service has as many connections at all rates from the line
-// on, all of them taken, while more requests wait than there are of them.
+// narrow finds an address to which the service has the same number of connections at all rates from
+// the line on, all of them taken, while more requests wait than there are connections.
 func (e *Evidence) narrow(little float64) (to string, n float64) {
 	for _, at := range e.sampledOf(measure.OutgoingTo) {
 		open := e.fromTheLineOn(measure.OutgoingTo + at)
-		// A lone request may do more than to hold a connection. Then what it holds it for shows in
+		// A lone request may do more than hold a connection. How long it holds one then shows in
 		// how requests delay each other.
 		as := e.station() != nil && float64(e.station().Workers) == open.most
 		if open.count < 2 || open.least < .9*open.most || e.Over.inFlight() < 2*open.most ||
@@ -178,9 +183,9 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 	return to, n
 }
 
-// fewAsked finds an address that the service asks for few things at once, and for as many nearly all
-// the time while far more requests are under way: whatever is between them lets few through. Were
-// what is asked the limit, all of them would wait there.
+// fewAsked finds an address that the service asks few things at once, and almost always the same
+// number while far more requests are under way. Something between them lets few requests through:
+// if the dependency were the limit, all requests would wait there.
 func (e *Evidence) fewAsked(little float64) (to string, n float64) {
 	for _, at := range e.sampledOf(measure.OutgoingWaiting) {
 		most := e.fromTheLineOn(measure.OutgoingWaiting + at).most
@@ -197,15 +202,14 @@ func (e *Evidence) fewAsked(little float64) (to string, n float64) {
 }
 
 const (
-	// farMoreInside is how many requests are under way, for each place, when all places are sure to
-	// be taken.
+	// farMoreInside is how many requests must be under way per place for all places to be taken.
 	farMoreInside = 4
-	// mostlyAsked is how much of the time as many answers are waited for then as ever are, at least,
-	// when there cannot be more: who has a place computes too.
+	// mostlyAsked is the minimum ratio of the mean number of awaited answers to the highest one, if
+	// there cannot be more. It is below 1 because requests that have a place also compute.
 	mostlyAsked = .65
 )
 
-// whileCrowded is a gauge in all steps in which at least so many requests were under way.
+// whileCrowded returns a gauge over all steps in which at least that many requests were under way.
 func (e *Evidence) whileCrowded(name string, requests float64) (g gauge) {
 	for i := range e.Run.Steps {
 		if m := (&Moment{Step: &e.Run.Steps[i]}); requests > 0 && m.inFlight() >= requests {
@@ -215,7 +219,7 @@ func (e *Evidence) whileCrowded(name string, requests float64) (g gauge) {
 	return g
 }
 
-// sampledOf is what follows a prefix in the names of samples, in order.
+// sampledOf returns what follows a prefix in the names of samples, sorted.
 func (e *Evidence) sampledOf(prefix string) []string {
 	names := map[string]bool{}
 	for i := range e.Run.Steps {
@@ -230,10 +234,10 @@ func (e *Evidence) sampledOf(prefix string) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// gauge is what a gauge was in several steps.
+// gauge summarizes a gauge over several steps.
 type gauge struct {
 	least, most, sum float64
-	count            int // of samples
+	count            int // number of samples
 }
 
 func (g *gauge) add(m *Moment, name string) {
@@ -248,8 +252,8 @@ func (g *gauge) add(m *Moment, name string) {
 
 func (g *gauge) mean() float64 { return g.sum / max(float64(g.count), 1) }
 
-// fromTheLineOn is a gauge in all steps near the line and beyond it. What is sampled rarely may be
-// missing in any one of them.
+// fromTheLineOn returns a gauge over all steps near the line and beyond it. A value that is sampled
+// rarely may be missing in any single step.
 func (e *Evidence) fromTheLineOn(name string) (g gauge) {
 	const near = .95
 	for i := range e.Run.Steps {
@@ -262,7 +266,7 @@ func (e *Evidence) fromTheLineOn(name string) (g gauge) {
 	return g
 }
 
-// inFlight is how many requests the generator had under way on average.
+// inFlight returns how many requests the generator had under way on average.
 func (m *Moment) inFlight() float64 {
 	if m == nil {
 		return 0
@@ -299,12 +303,13 @@ func judgeConcurrency(e *Evidence) *Finding {
 	return e.resort(p)
 }
 
-// counted is the finding where those that are inside were counted: by who has passed the queue, or
-// by the connections that each needs one of.
+// counted is the finding in which the requests inside were counted: by those that have passed the
+// queue, or by connections of which each request needs one.
 func (e *Evidence) counted(p *places) *Finding {
-	// Workers that each have a queue of their own miss the objectives before all of them are busy, and
-	// so do few of them: where they are seen by their connections, or by how requests delay each
-	// other, more may end well beyond the line; and so where most goroutines are seen in one place.
+	// Workers that each have a queue of their own miss the objectives before all of them are busy,
+	// and so do few workers. So the goodput may rise further beyond the line if the places are
+	// known from connections, from how requests delay each other, or from most goroutines waiting
+	// in one place.
 	beyond := 1.25
 	if p.to != "" || p.fitted || p.queue != nil && e.queues() {
 		beyond = 1.6
@@ -316,7 +321,7 @@ func (e *Evidence) counted(p *places) *Finding {
 	grows := half > 0 && max(e.AtLine.Service(), e.Over.Service()) >= 1.5*half
 	switch {
 	case p.queue != nil && p.queue.waiting < 2*p.queue.atHalf:
-		return nil // they stand there whatever the load is
+		return nil // they are there whatever the load is
 	case p.queue == nil && !grows:
 		return nil
 	case p.queue == nil && p.to == "" && !e.fittedThoughBusy(p):
@@ -345,16 +350,17 @@ func (e *Evidence) counted(p *places) *Finding {
 	return f
 }
 
-// fittedThoughBusy says that a busy machine does not explain how requests delay each other: about as
-// many as the fitted station serves are inside in an overload, and they do not stand at what the
-// service asks. Where processors have room, resort says more.
+// fittedThoughBusy reports whether a busy machine does not explain how requests delay each other:
+// during an overload about as many requests are inside as the fitted station serves, and they do
+// not wait for what the service asks. If processors have room, resort says more.
 func (e *Evidence) fittedThoughBusy(p *places) bool {
 	return !e.room() && p.fitted && p.sure() && p.full >= mostlyFull &&
 		e.AtLine.Profile(kindGoroutine) == nil && !e.goesOut(p.n)
 }
 
-// turnsAway says that the service closes connections before they have carried a request, while
-// processors are idle: it has no more of them. Its clients connect again and again.
+// turnsAway reports whether the service closes connections before they have carried a request,
+// while processors are idle: it has no room for further connections. Its clients connect again and
+// again.
 func (e *Evidence) turnsAway() bool {
 	made := e.AtLine.connections()
 	here, there, _ := e.closers()
@@ -362,7 +368,7 @@ func (e *Evidence) turnsAway() bool {
 		e.idleProcessors() >= leastIdle
 }
 
-// turnedAway is the finding that the service has no more connections.
+// turnedAway is the finding that the service has no room for further connections.
 func (e *Evidence) turnedAway() *Finding {
 	open := e.AtLine.Mean(measure.ListenerEstablished) - e.AtLine.Mean(measure.ListenerQueue)
 	made := e.AtLine.connections()
@@ -387,7 +393,7 @@ func (e *Evidence) turnedAway() *Finding {
 	return f
 }
 
-// inside is "4 requests are inside".
+// inside returns text such as "4 requests are inside".
 func inside(n float64) string {
 	if n == 1 {
 		return "1 request is inside"
@@ -395,7 +401,7 @@ func inside(n float64) string {
 	return fmt.Sprintf("%.0f requests are inside", n)
 }
 
-// waitFor says where the others are.
+// waitFor says where the other requests are.
 func (e *Evidence) waitFor(p *places) string {
 	switch {
 	case p.queue != nil && len(p.queue.where) > 0:
@@ -414,7 +420,7 @@ func (e *Evidence) waitFor(p *places) string {
 	return "; where the others wait cannot be seen from outside"
 }
 
-// concurrencyFacts is what speaks for a limit.
+// concurrencyFacts returns the evidence for a limit.
 func (e *Evidence) concurrencyFacts(p *places) []Fact {
 	facts := []Fact{
 		{
@@ -467,14 +473,16 @@ func (e *Evidence) concurrencyFacts(p *places) []Fact {
 	return append(facts, e.standFacts()...)
 }
 
-// goesOut says that about as many requests as are inside may wait for others over connections, or
-// that this cannot be known. A connection or two that a service keeps for its logs are not meant.
+// goesOut reports whether at least half of the requests inside may wait for others over
+// connections, or whether that is not known. With many requests inside, a connection or two that
+// the service keeps, for its logs for example, are not enough.
 func (e *Evidence) goesOut(n float64) bool {
 	open := e.fromTheLineOn(measure.TargetOutgoingEstablished)
 	return open.count == 0 || open.most >= max(n/2, 1)
 }
 
-// wider is what to do: at the place where that is known, and by the runtime's own knobs.
+// wider returns what to do about a limit: at its place, if that is known, and by the runtime's own
+// settings.
 func (e *Evidence) wider(p *places) (all []Action) {
 	switch {
 	case p.queue != nil:
@@ -516,7 +524,7 @@ func (e *Evidence) wider(p *places) (all []Action) {
 	})
 }
 
-// carry is "4 places of 2 ms each carry 2,000 requests a second".
+// carry returns text such as "4 places of 2 ms each carry 2,000 requests a second".
 func (p *places) carry() string {
 	each, all := span(p.n/p.reached), rate(p.reached)
 	if p.n == 1 {
@@ -525,11 +533,12 @@ func (p *places) carry() string {
 	return fmt.Sprintf("%.0f places of %s each carry %s", p.n, each, all)
 }
 
-// onlyHolds says that a place is held by the service's own code, which may hold it for less.
+// onlyHolds reports whether the service's own code holds the place, so that it may hold it for less
+// time.
 func onlyHolds(p *places) bool {
 	return slices.Contains([]string{"a place in a channel", "a semaphore", aLock},
 		p.queue.place.what)
 }
 
-// kindGoroutine is the name of goroutine profiles' files.
+// kindGoroutine is the name of the goroutine profiles' files.
 const kindGoroutine = "goroutine"

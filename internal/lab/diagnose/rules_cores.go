@@ -7,7 +7,7 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// coreRules are about processors that a service leaves idle because it can only use some.
+// coreRules are about processors that are idle because the service can only use some of them.
 var coreRules = []Rule{
 	{
 		Name:  "single-threaded",
@@ -37,7 +37,7 @@ var coreRules = []Rule{
 	},
 }
 
-// lockWaits is how many goroutines wait for locks on average at the line.
+// lockWaits returns how many goroutines wait for locks on average at the line.
 func (e *Evidence) lockWaits() float64 {
 	waiting := e.AtLine.PerSecond(measure.GoMutexWait)
 	if p := e.AtLine.Profile("mutex"); p != nil {
@@ -46,8 +46,9 @@ func (e *Evidence) lockWaits() float64 {
 	return waiting
 }
 
-// sleepers is how many more threads sleep at the line than well below it, where that is what most of
-// those do that become more with the load: they try again and again for what another has.
+// sleepers returns how many more threads sleep at the line than well below the line, if sleeping
+// threads increase most with the load: they try again and again for what another thread has. It
+// returns 0 otherwise.
 func (e *Evidence) sleepers() float64 {
 	c := e.crowd()
 	if c == nil || c.means().kind != kindOf(measure.TargetWaitingSleep) {
@@ -57,25 +58,25 @@ func (e *Evidence) sleepers() float64 {
 }
 
 const (
-	// fullCore is the share of whole processors that a service uses at least when it has no others:
-	// the generator and the kernel take the rest, where they share the machine.
+	// fullCore is the minimum share of whole processors that a service uses if it has no others.
+	// The generator and the kernel take the rest if they share the machine.
 	fullCore = .87
-	// overCore is by how much of a processor it may use more: what collectors and I/O do beside it.
+	// overCore is how much more of a processor it may use, for collectors and I/O.
 	overCore = .12
-	// mostlyComputing is the share of a lone request's time that has to be processor time, for the
-	// whole processors to be no coincidence.
+	// mostlyComputing is the minimum share of processor time in a lone request's time. With less,
+	// whole processors in use may be a coincidence.
 	mostlyComputing = .5
-	// onlyComputing is the same where little else can be what requests wait for when there are
-	// more. A lone request is one at a gentle rate, which waits for another now and then.
+	// onlyComputing is the same share if requests can wait for little else when there are more of
+	// them. A lone request is one at a gentle rate, which sometimes waits for another.
 	onlyComputing = .6
 )
 
-// leastIdle is how much of a processor has to be idle, at the line or beyond it, for the machine to
+// leastIdle is how much of a processor must be idle, at the line or beyond it, for the machine to
 // have one that the service could use.
 const leastIdle = .25
 
-// idleProcessors is how many of the machine's are idle at the line or beyond it, whichever is more:
-// what else runs on a machine comes and goes.
+// idleProcessors returns how many of the machine's processors are idle, at the line or beyond it,
+// whichever is more: what else runs on a machine comes and goes.
 func (e *Evidence) idleProcessors() (most float64) {
 	for _, m := range []*Moment{e.AtLine, e.Over} {
 		if m.Has(measure.HostCPU) {
@@ -128,7 +129,7 @@ func judgeCores(e *Evidence) *Finding {
 		},
 		Advice: e.runtime().cores,
 		Gain:   e.gain(cure{allowed: cores}),
-		// Others may have been idle beyond the line alone.
+		// Beyond the line, the others may have been the only idle ones.
 		whatever: e.idleProcessors() >= leastIdle,
 	}
 	if e.AtLine.Has(measure.TargetThreadsHottest) {
@@ -145,15 +146,15 @@ func judgeCores(e *Evidence) *Finding {
 	return f
 }
 
-// fullThreads is how many threads have a processor each to themselves, at the line or beyond it.
+// fullThreads returns how many threads have a processor to themselves, at the line or beyond it.
 func (e *Evidence) fullThreads() float64 {
 	return max(e.AtLine.Median(measure.TargetThreadsFull), e.Over.Median(measure.TargetThreadsFull))
 }
 
-// computing is the share of a lone request's time that is processor time, 0 to 1.
+// computing returns the share of a lone request's time that is processor time, 0 to 1.
 func (e *Evidence) computing() float64 { return min(e.gentleCost()/max(e.alone(), 1e-9), 1) }
 
-// gentleCost is the processor time of a request in seconds at the gentlest rate.
+// gentleCost returns the processor time of a request in seconds at the gentlest rate.
 func (e *Evidence) gentleCost() float64 {
 	for _, m := range []*Moment{e.Before, e.Half, e.AtLine} {
 		if cost := m.PerRequest(measure.TargetCPU); cost > 0 {

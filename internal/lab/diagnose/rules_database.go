@@ -274,11 +274,11 @@ var databaseRules = []Rule{
 	},
 }
 
-// reservedShare is the share of the connections that a database allows which a service may have:
-// some are kept back for people and for what migrates.
+// reservedShare is the share of the database's allowed connections that the service may have. The
+// rest is kept for people and migrations.
 const reservedShare = .8
 
-// optional is a gauge in words, or that it is not known.
+// optional returns a gauge in words, or "not known".
 func optional(m *Moment, name string) string {
 	if !m.Has(name) {
 		return "not known"
@@ -286,13 +286,13 @@ func optional(m *Moment, name string) string {
 	return number(m.Last(name))
 }
 
-// loginCost is about what a new connection costs PostgreSQL in processor seconds: a process is
-// made, checks who it is, reads the catalogue, and ends. 4.7 ms were seen with PostgreSQL 15 on one
+// loginCost is about what a new connection costs PostgreSQL in processor seconds: a process starts,
+// authenticates, reads the catalog, and ends. 4.7 ms were measured with PostgreSQL 15 on one
 // machine with its client.
 const loginCost = 4.5e-3
 
-// gainOfChurn saves what connections cost the target, as the profile says, and the database, as far
-// as it runs on the same machine.
+// gainOfChurn is the gain from saving what connections cost the target, according to the profile,
+// and the database, if it runs on the same machine.
 func (e *Evidence) gainOfChurn(closed float64) Gain {
 	g := e.gain(cure{saves: e.connectionShare(), elsewhere: min(.9*e.others(), closed*loginCost)})
 	g.Why += fmt.Sprintf("; a login is assumed to cost the database %s of a processor",
@@ -300,7 +300,7 @@ func (e *Evidence) gainOfChurn(closed float64) Gain {
 	return g
 }
 
-// waitsForPool is which part of the time that requests take they wait for a connection to the
+// waitsForPool returns the share of the requests' time that they wait for a connection to the
 // database.
 func (m *Moment) waitsForPool() float64 {
 	if m.Inside() == 0 {

@@ -10,8 +10,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// fileRules are about files that are looked up for requests: by a profile with the kernel's part, or
-// by what the process reads.
+// fileRules are about files that are looked up for requests: from a profile that includes the
+// kernel, or from what the process reads.
 var fileRules = []Rule{
 	func() Rule {
 		r := costly("files-reopened", classFiles, .25, "Looking up and opening files takes %s of "+
@@ -37,28 +37,28 @@ var fileRules = []Rule{
 }
 
 const (
-	// manyReads is how many read calls a request makes at least when files are read for each. The
-	// patients that read none make up to 2, for what wakes their event loops; sockets that are read
-	// by read(2) have some more.
+	// manyReads is the minimum number of read calls per request if files are read for each. The
+	// patients that read no files make up to 2 calls, for what wakes their event loops. Sockets
+	// that are read by read(2) add some more.
 	manyReads = 20
-	// smallRead is how many bytes each of them gives at most: what is large is worth its calls.
+	// smallRead is the largest mean number of bytes per call. Large reads are worth their calls.
 	smallRead = 4096
-	// mostlyKernel is the share of the processor time that the kernel takes at least.
+	// mostlyKernel is the minimum share of the processor time that the kernel takes.
 	mostlyKernel = .25
-	// readingCosts is how many seconds of processor time reading files costs for each second of the
-	// kernel's, where no profile shows it: the runtime's calls and parsing add to it. With 1 the gains
+	// readingCosts is how many seconds of processor time reading files costs per second in the
+	// kernel, if no profile shows it: the runtime's calls and parsing add to it. With 1, the gains
 	// of almanacs and tariffs were predicted as 2.1 and 1.6; they were 3.6 and 3.2.
 	readingCosts = 1.5
-	// readingMost bounds what is saved: to answer costs something without files, too.
+	// readingMost bounds what is saved: an answer costs something without files, too.
 	readingMost = .9
-	// fewOpened is how many files have to be seen that were opened since the last look: a log or a
-	// database's file stays open.
+	// fewOpened is how often files must be seen to have been opened since the previous look. A log
+	// or a database's file stays open.
 	fewOpened = 3
-	// mostlyOne is the share of what is opened in a folder from which on its one file is named.
+	// mostlyOne is the share of the openings in a folder from which on its one file is named.
 	mostlyOne = .8
 )
 
-// readsFiles is the finding that files are read for each request, by what the process asks of the
+// readsFiles is the finding that files are read for each request, from what the process asks of the
 // kernel.
 func (e *Evidence) readsFiles() *Finding {
 	calls := e.AtLine.PerRequest(measure.TargetReads)
@@ -85,8 +85,8 @@ func (e *Evidence) readsFiles() *Finding {
 	}
 }
 
-// opens is which files were seen to be opened most often, in words, and how often: those of one
-// folder or, where it is mostly one of them, that file.
+// opens returns, in words, which files were seen to be opened most often, and how often: the files
+// of one folder or, if it is mostly one of them, that file.
 func (e *Evidence) opens() (what string, times float64) {
 	most := map[string]float64{}
 	for i := range e.Run.Steps {
@@ -98,7 +98,8 @@ func (e *Evidence) opens() (what string, times float64) {
 	}
 	folder, file := "", ""
 	for _, path := range slices.Sorted(maps.Keys(most)) {
-		// A folder is counted with each of its files, so it has at least as many, and comes first.
+		// A folder's count includes each of its files, so it is at least as high. The folder also
+		// comes first.
 		if most[path] > most[folder] {
 			folder = path
 		}
@@ -112,7 +113,7 @@ func (e *Evidence) opens() (what string, times float64) {
 	return fmt.Sprintf("files in %q come and go", folder), most[folder]
 }
 
-// keepFiles is how to have files found less often, in the words of what serves.
+// keepFiles returns how to look up files less often, in the terms of the server program.
 func (e *Evidence) keepFiles() []Action {
 	see := Action{
 		Text:    "see which files they are, and which of them are not even there",

@@ -9,8 +9,8 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// growthRules are about what a service keeps that it should have given back. They see it from
-// outside, at equal load before and after.
+// growthRules are about what a service keeps that it should have released. They see it from
+// outside, by comparing the same load before and after.
 var growthRules = []Rule{
 	{
 		Name:  "leak",
@@ -55,35 +55,36 @@ var growthRules = []Rule{
 	},
 }
 
-// grown is something of which there is more after everything than before.
+// grown is something of which there is more after everything else than before.
 type grown struct {
 	what          string // "threads"
-	name          string // of the sample; empty for goroutines, which profiles count
+	name          string // name of the sample; empty for goroutines, which profiles count
 	before, after float64
-	request       float64 // more for each request
+	request       float64 // increase per request
 	say           func(v float64) string
 	where         []profile.Place
 }
 
 const (
-	// mostKept is how many more threads, descriptors or connections are not a leak: pools that have
-	// grown once.
+	// mostKept is the largest increase in threads, descriptors or connections that is not a leak:
+	// pools that have grown once.
 	mostKept = 200
-	// fewKept is the same where their number follows the number of requests that have been served.
+	// fewKept is the same if their number follows the number of requests served.
 	fewKept = 25
-	// mostGoroutines is the same of goroutines.
+	// mostGoroutines is the same for goroutines.
 	mostGoroutines = 500
-	// fewGoroutines is the same where there are more at the end than beyond the line.
+	// fewGoroutines is the same if there are more at the end than beyond the line.
 	fewGoroutines = 50
-	// stillMore is how many more goroutines there have to be at the end than beyond the line, and
-	// fewStillMore the same where it is as many for each request as before.
+	// stillMore is how many more goroutines there must be at the end than beyond the line.
+	// fewStillMore is the same if the increase per request is as before.
 	stillMore, fewStillMore = 50, 3
-	// mostBytes is how much memory more is none, and fewestBytes how little for a request. fewBytes
-	// is the same where it follows the number of requests in a straight line.
+	// mostBytes is the largest increase in memory that is not a leak, and fewestBytes is the
+	// smallest increase per request that is one. fewBytes replaces mostBytes if memory follows the
+	// number of requests in a straight line.
 	mostBytes, fewBytes, fewestBytes = 32 << 20, 8 << 20, 64
 )
 
-// growth is what has grown the most telling first; nil where nothing has.
+// growth returns what has grown, the most telling first; nil if nothing has.
 func (e *Evidence) growth() *grown {
 	if g := e.goroutinesGrown(); g != nil {
 		return g
@@ -108,7 +109,7 @@ func (e *Evidence) growth() *grown {
 			continue
 		}
 		before, after := e.Before.Mean(c.name), e.After.Last(c.name)
-		// A connection that clients keep has a descriptor, and in some servers a thread.
+		// A connection that clients keep has a descriptor and, in some servers, a thread.
 		if c.name == measure.TargetDescriptors || c.name == measure.TargetThreads {
 			after -= kept
 		}
@@ -120,20 +121,20 @@ func (e *Evidence) growth() *grown {
 	return cmp.Or(e.oldGrown(), e.memoryGrown(served))
 }
 
-// growsFirst says that the target's runtime takes more memory as long as it may, and looks at what
-// is old only when that is full.
+// growsFirst reports whether the target's runtime takes memory as long as it may, and only collects
+// old objects when that is full.
 func (e *Evidence) growsFirst() bool {
 	r := e.Run.Manifest.Machine.TargetRuntime
 	return r == measure.RuntimeJVM || r == measure.RuntimeDotNet
 }
 
-// served is how many requests ended while the step was judged.
+// served returns how many requests ended in the judged part of the step.
 func (m *Moment) served() float64 {
 	s := m.Step
 	return s.Between(s.Plan.Settle, s.Totals.Length, (*measure.Tally).Total)
 }
 
-// served is how many requests ended from one step to another, the later one not counted.
+// served returns how many requests ended from one step up to another, without the later one.
 func (e *Evidence) served(from, to *Moment) (n float64) {
 	for i := range e.Run.Steps {
 		if s := &e.Run.Steps[i]; s.Plan.Number >= from.Step.Plan.Number &&
@@ -144,8 +145,8 @@ func (e *Evidence) served(from, to *Moment) (n float64) {
 	return n
 }
 
-// memoryGrown is memory that grows with the requests: in nearly all steps, the gentle last one
-// among them, by about as much for each.
+// memoryGrown returns memory that grows with the requests: in at least three quarters of the steps,
+// by about as much per request.
 func (e *Evidence) memoryGrown(served float64) *grown {
 	before, after := e.Before.Mean(measure.TargetRSS), e.After.Last(measure.TargetRSS)
 	least := float64(mostBytes)
@@ -185,8 +186,9 @@ func (e *Evidence) memoryGrown(served float64) *grown {
 	return &grown{"memory", measure.TargetRSS, before, after, typical, size, nil}
 }
 
-// goroutinesGrown are those that profiles count: at half of the line, and at the end, when less is
-// asked of it. Goroutines that serve connections, of clients or of its own, are left out.
+// goroutinesGrown returns the goroutines that have increased, from profiles at half of the line and
+// at the end, when the load is no higher. Goroutines that serve connections, of clients or of the
+// service's own, are left out.
 func (e *Evidence) goroutinesGrown() *grown {
 	half, after := e.Half.Profile(kindGoroutine), e.After.Profile(kindGoroutine)
 	if half == nil || after == nil || e.After.Rate() > 1.1*e.Half.Rate() {
@@ -206,8 +208,8 @@ func (e *Evidence) goroutinesGrown() *grown {
 	if most <= fewGoroutines || most <= .1*was[worst] {
 		return nil
 	}
-	// A pool that has grown under the overload is as large afterwards. What leaks slowly has become
-	// more by as much for each request as before.
+	// A pool that grew during the overload is as large afterwards. A slow leak has grown by as much
+	// per request as before.
 	over := e.Over.Profile(kindGoroutine)
 	if over == nil && most <= mostGoroutines {
 		return nil
@@ -230,7 +232,7 @@ func (e *Evidence) goroutinesGrown() *grown {
 		if startedBy(stack) != worst {
 			return profile.Frame{}, false
 		}
-		// Where it stands says more than where it began.
+		// Where a goroutine waits says more than where it started.
 		if at, ok := profile.FirstUser(stack); ok {
 			return at, true
 		}
@@ -239,8 +241,8 @@ func (e *Evidence) goroutinesGrown() *grown {
 	return g
 }
 
-// startedBy is the function that a goroutine began with; empty for those that come and go with
-// connections.
+// startedBy returns the function that a goroutine started with; empty for goroutines that come and
+// go with connections.
 func startedBy(stack []profile.Frame) string {
 	at, ok := profile.Started(stack)
 	if !ok || slices.ContainsFunc(servers, func(s string) bool { return fits(at.Function, s) }) ||
@@ -309,9 +311,9 @@ func judgeGrowth(e *Evidence) *Finding {
 	return f
 }
 
-// gainOfYouth is what the line is multiplied by when nothing stays behind: the service has carried
-// once requests a second, and carries as many as its processors do at what a request cost it when
-// it was young. That was at about such a rate, in the survey's first steps.
+// gainOfYouth is the gain if nothing stays behind. once is the rate that the service carried when
+// it was young. It can carry as many requests as its processors allow at what a request cost then:
+// in the first steps of the survey, at about that rate.
 func (e *Evidence) gainOfYouth(once float64) Gain {
 	g := Gain{
 		Factor: min(once/max(e.Line, 1e-9), most),
@@ -332,7 +334,7 @@ func (e *Evidence) gainOfYouth(once float64) Gain {
 	if young >= now {
 		return g
 	}
-	// As there were about as many requests then, the rate makes them no cheaper.
+	// There were about as many requests then, so the rate does not make them cheaper.
 	if f, _ := e.headroom(cure{saves: 1 - young/now}); min(f, most) > g.Factor {
 		g.Factor = min(f, most)
 		g.Why = "a request cost " + span(young) + " of a processor before so much was kept, and " +
@@ -341,7 +343,7 @@ func (e *Evidence) gainOfYouth(once float64) Gain {
 	return g
 }
 
-// giveBack is what to do about something that stays behind.
+// giveBack returns what to do about something that stays behind.
 func (e *Evidence) giveBack(g *grown) []Action {
 	switch g.what {
 	case "goroutines":
@@ -380,5 +382,5 @@ func (e *Evidence) giveBack(g *grown) []Action {
 	}}
 }
 
-// title is a word at the beginning of a sentence.
+// title returns a word with its first letter in upper case.
 func title(word string) string { return string(word[0]-'a'+'A') + word[1:] }

@@ -6,8 +6,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// hostRules are about the machine and the generator: what they take away, no rule below may blame
-// on the service.
+// hostRules are about the machine and the generator. The rules below must not blame the service for
+// what these take away.
 var hostRules = []Rule{
 	{
 		Name:  "processors-taken",
@@ -166,11 +166,11 @@ var hostRules = []Rule{
 	},
 }
 
-// faultCost is what a major fault costs the kernel in processor seconds, besides the waiting: 32 µs
-// were seen for a page of a mapped file.
+// faultCost is the processor time in seconds that a major fault costs the kernel, besides the
+// waiting: 32 µs were measured for a page of a mapped file.
 const faultCost = 32e-6
 
-// system is the share of the target's processor time at the line that the kernel spent for it.
+// system returns the share of the target's processor time at the line that the kernel spent.
 func (e *Evidence) system() float64 {
 	return min(
 		e.AtLine.PerSecond(measure.TargetCPUSystem)/
@@ -179,7 +179,7 @@ func (e *Evidence) system() float64 {
 	)
 }
 
-// processorBusy speaks where requests waited for processors anyway.
+// processorBusy speaks against a claim if requests waited for processors anyway.
 var processorBusy = Counter{
 	"the processors were busy, which makes everything wait",
 	func(e *Evidence) (string, bool) {
@@ -191,8 +191,8 @@ var processorBusy = Counter{
 	},
 }
 
-// unreached speaks where nothing was seen to give: what takes the most of a processor that is
-// hardly used harms nobody.
+// unreached speaks against a claim if nothing was seen to saturate: what takes most of a processor
+// that is hardly used does no harm.
 var unreached = Counter{
 	"the line was not reached, and the processors were not busy",
 	func(e *Evidence) (string, bool) {
@@ -204,7 +204,8 @@ var unreached = Counter{
 	},
 }
 
-// othersBusy speaks where other processes than the target and the generator kept the machine busy.
+// othersBusy speaks against a claim if processes other than the target and the generator kept the
+// machine busy.
 var othersBusy = Counter{"other processes took the processors", func(e *Evidence) (string, bool) {
 	host := e.reserve(hostProcessor)
 	if host == nil {

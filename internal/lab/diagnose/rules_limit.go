@@ -8,7 +8,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// knownProcs is that GOMAXPROCS is known: by the service's page, or by its environment.
+// knownProcs says that GOMAXPROCS is known: from the service's metrics page, or from its
+// environment.
 const (
 	knownProcs       = measure.GoMaxProcs + "|" + environmentProcs
 	environmentProcs = "environment:GOMAXPROCS"
@@ -234,8 +235,8 @@ var limitRules = []Rule{
 			if a := programs[e.Run.Manifest.Machine.TargetServer].opens; a.Text != "" {
 				f.Advice = slices.Insert(f.Advice, 0, a)
 			}
-			// Where even the line takes nearly all of them it ends there, whatever the processors
-			// do: a loop that accepts without effect takes all of one.
+			// If even the line takes nearly all descriptors, they set the line, whatever the
+			// processors do: a loop whose accept keeps failing takes all of one processor.
 			there, most := e.AtLine.descriptors()
 			if used/limit >= .95 && (e.idle() || there >= .95*most && e.Over.Failed() > .01) {
 				f.Rank, f.Confidence, f.Gain = Binding, .95, e.gain(cure{})
@@ -245,7 +246,7 @@ var limitRules = []Rule{
 		Counters: []Counter{{
 			steadily, func(e *Evidence) (string, bool) {
 				if used, limit := e.descriptors(); used >= .95*limit {
-					return "", false // there are no more that it could grow by
+					return "", false // there are no descriptors left by which it could grow
 				}
 				return e.steady(measure.TargetDescriptorsMost)
 			},
@@ -287,17 +288,17 @@ var limitRules = []Rule{
 	},
 }
 
-// steadily is what steady says.
+// steadily is the counter-evidence that steady checks.
 const steadily = "they do not grow with the load"
 
-// steady says that a gauge is beyond the line what it is at half of it, and nothing fails.
+// steady reports whether a gauge is the same beyond the line as at half of it, and nothing fails.
 func (e *Evidence) steady(name string) (value string, is bool) {
 	half, over := e.Half.Max(name), max(e.AtLine.Max(name), e.Over.Max(name))
 	return fmt.Sprintf("%s at half of the line, %s at it or beyond", number(half), number(over)),
 		half > 0 && over < 1.05*half && e.Over.Failed() < .01
 }
 
-// rankOf is Binding for what sets the line, and else Risk.
+// rankOf returns Binding for what sets the line, and Risk otherwise.
 func rankOf(binding bool) Rank {
 	if binding {
 		return Binding
@@ -305,7 +306,7 @@ func rankOf(binding bool) Rank {
 	return Risk
 }
 
-// costRank is the rank of what costs processor time and waiting: where processors are not the
+// costRank returns the rank of what costs processor time and waiting. If processors are not the
 // bottleneck, the waiting sets the line.
 func (e *Evidence) costRank() Rank {
 	if e.idle() {
@@ -314,7 +315,7 @@ func (e *Evidence) costRank() Rank {
 	return Cost
 }
 
-// gainIf is the gain of taking a limit away that sets the line, and none where it does not.
+// gainIf returns the gain of removing a limit that sets the line, or no gain if it does not set it.
 func (e *Evidence) gainIf(binding bool) Gain {
 	if binding {
 		return e.gain(cure{})
@@ -322,7 +323,8 @@ func (e *Evidence) gainIf(binding bool) Gain {
 	return Gain{Factor: 1, Low: 1, High: 1.1, Why: "it does not set the line"}
 }
 
-// descriptors are how many a process has open at the line or beyond it, and how many it may have.
+// descriptors returns how many descriptors a process has open, at the line or beyond it, and how
+// many it may have.
 func (e *Evidence) descriptors() (used, limit float64) {
 	used, limit = e.AtLine.descriptors()
 	if u, l := e.Over.descriptors(); u*limit > used*l || limit == 0 {
@@ -331,8 +333,8 @@ func (e *Evidence) descriptors() (used, limit float64) {
 	return used, limit
 }
 
-// descriptors are those of the process that was nearest to its limit, when it was: each sample may
-// be of another process, with another limit.
+// descriptors returns those of the process that was nearest to its limit, at that time. Each sample
+// may be of another process, with another limit.
 func (m *Moment) descriptors() (used, limit float64) {
 	if m == nil {
 		return 0, 0

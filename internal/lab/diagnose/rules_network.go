@@ -164,7 +164,7 @@ var networkRules = []Rule{
 			waiting := e.AtLine.Max(measure.HostTCPTimeWait)
 			reuse := e.AtLine.Last(measure.HostTCPTimeWaitReuse)
 			if reuse == 2 {
-				// Those that are open hold a port too, so it may be fewer.
+				// Open connections hold a port too, so fewer may be waiting.
 				waiting = min(
 					waiting,
 					e.AtLine.Max(measure.HostTCPPortsUsedRemote)-
@@ -247,7 +247,7 @@ var networkRules = []Rule{
 			},
 			{"the clients close first", func(e *Evidence) (string, bool) {
 				here, there, counted := e.closers()
-				if !counted { // who gives up makes a new one
+				if !counted { // a client that gives up makes a new one
 					gave := e.AtLine.Failed(measure.Timeout)
 					return percent(gave) + " of their requests timed out", gave > .01
 				}
@@ -353,8 +353,8 @@ var networkRules = []Rule{
 				Gain: e.gainIf(e.idle()),
 			}
 		},
-		// A machine whose processors are busy answers so late that segments are sent again which
-		// nobody has lost: seen over the loopback.
+		// A machine with busy processors answers so late that segments are sent again that were not
+		// lost. This was seen over the loopback.
 		Counters: []Counter{
 			processorBusy,
 			{
@@ -392,8 +392,8 @@ var networkRules = []Rule{
 	},
 }
 
-// begins makes a finding about connections, of which so many are opened for each request, one about
-// a store that is busy beginning sessions.
+// begins turns a finding about connections into one about a store that is busy beginning sessions.
+// opened is the number of connections opened per request.
 func (e *Evidence) begins(f *Finding, d dependency, opened float64) {
 	s := d.store()
 	f.Claim += fmt.Sprintf(": %s at %s %s, and uses %s processors", s.name, d.address, s.session,
@@ -405,7 +405,7 @@ func (e *Evidence) begins(f *Finding, d dependency, opened float64) {
 	f.Gain.Low = 1
 }
 
-// connections are those that the generator made in a second.
+// connections returns how many connections the generator made per second.
 func (m *Moment) connections() float64 {
 	if m == nil || m.Step.Totals.Length == 0 {
 		return 0
@@ -413,9 +413,9 @@ func (m *Moment) connections() float64 {
 	return float64(m.Step.Totals.ConnectionsMade) / (float64(m.Step.Totals.Length) / 1e9)
 }
 
-// opened are the connections that the machine opened in a second, without the generator's. A target
-// in a network namespace of its own is counted there, where the generator opens none: then far
-// fewer are counted than it made.
+// opened returns how many connections the machine opened per second, without the generator's. For a
+// target in a network namespace of its own, connections are counted in that namespace, where the
+// generator opens none. The count is then far lower than what the generator made.
 func (m *Moment) opened() float64 {
 	counted, generators := m.PerSecond(measure.HostTCPOpenedActive), m.connections()
 	if counted < generators/2 {
@@ -424,10 +424,10 @@ func (m *Moment) opened() float64 {
 	return max(counted-generators, 0)
 }
 
-// closers are the connections that the service closed first and those that its clients did, as far
-// as they are remembered: at the line, or at the last load before it at which sockets were counted,
-// since where there are very many they are counted rarely. Where none were, clients that keep their
-// connections and lose them after answers say enough.
+// closers returns how many of the remembered connections were closed first by the service, and how
+// many by its clients. It looks at the line, or at the last load before it at which sockets were
+// counted, since they are counted rarely if there are very many. counted is false if they never
+// were; the caller then judges by clients that keep their connections and yet lose them.
 func (e *Evidence) closers() (service, clients float64, counted bool) {
 	for i := len(e.Run.Steps) - 1; i >= 0; i-- {
 		m := &Moment{Step: &e.Run.Steps[i], near: true}
@@ -438,12 +438,12 @@ func (e *Evidence) closers() (service, clients float64, counted bool) {
 	return 0, 0, false
 }
 
-// keepsAll says that the service has as many connections to others all the time, all of them on this
-// machine, and that none is remembered to have been closed: it has opened none.
+// keepsAll reports whether the service has the same number of connections to others all the time,
+// all of them on this machine, and none is remembered as closed: it has opened none.
 func (e *Evidence) keepsAll() bool {
 	open, _, _ := e.AtLine.values(measure.TargetOutgoingEstablished)
 	known := false
-	for _, sample := range e.AtLine.Step.Samples { // not each of them has all
+	for _, sample := range e.AtLine.Step.Samples { // not every sample has all values
 		for name := range sample.Values {
 			to, is := strings.CutPrefix(name, measure.OutgoingTo)
 			if is && !onThisMachine(to) {
@@ -457,11 +457,11 @@ func (e *Evidence) keepsAll() bool {
 		e.AtLine.Max(measure.TargetOutgoingTimeWaitThere) == 0
 }
 
-// fewClosed is how many connections have to be remembered as closed for it to say who closes.
+// fewClosed is how many connections must be remembered as closed to show who closes them.
 const fewClosed = 10
 
-// worthKeeping is under how many requests for each connection it costs much to make new ones. Those
-// that a short step begins with do not say that others were closed.
+// worthKeeping returns the number of requests per connection below which new connections are
+// expensive. The connections that a short step begins with do not show that others were closed.
 func (e *Evidence) worthKeeping() float64 {
 	t, kept := &e.AtLine.Step.Totals, e.AtLine.Step.Plan.Connections
 	if strings.HasPrefix(e.Run.Manifest.Target, "https:") && kept > 0 &&
@@ -471,9 +471,9 @@ func (e *Evidence) worthKeeping() float64 {
 	return 10
 }
 
-// resetsClients says that the service closes its clients' connections in a way that neither end
-// remembers, by a reset: the generator keeps its own, and none of its requests timed out, and yet
-// it had to make new ones again and again.
+// resetsClients reports whether the service closes its clients' connections by a reset, which
+// neither end remembers. The generator keeps its connections and none of its requests timed out,
+// and yet it had to make new ones again and again.
 func (e *Evidence) resetsClients() bool {
 	here, there, _ := e.closers()
 	connections := float64(e.AtLine.Step.Plan.Connections)
@@ -481,22 +481,22 @@ func (e *Evidence) resetsClients() bool {
 		float64(e.AtLine.Step.Totals.ConnectionsMade) > connections+fewClosed && connections > 0
 }
 
-// endsThem says that as many answers end their connection, by what they say, as connections were made:
-// whoever closes first then, the service has it closed.
+// endsThem reports whether at least half as many responses announce the end of their connection as
+// connections were made. Then the service ends them, whoever closes first.
 func (e *Evidence) endsThem() bool {
 	t := &e.AtLine.Step.Totals
 	return t.Closing > 0 && 2*t.Closing >= t.ConnectionsMade
 }
 
-// connectionShare is the share of the target's processor time that goes into making connections:
-// handshakes, dialling, accepting.
+// connectionShare returns the share of the target's processor time that goes into making
+// connections: handshakes, dialing, accepting.
 func (e *Evidence) connectionShare() float64 {
 	return e.spent(classHandshake) + e.spent(classConnect)
 }
 
-// clientsShare is how many processors the other ends of the clients' handshakes use, where they are
-// on this machine: the generator does its handshakes beside its loops, so that they are not in what
-// its loops used.
+// clientsShare returns how many processors the clients' side of handshakes uses, if it is on this
+// machine. The generator does its handshakes outside its loops, so they are not part of what its
+// loops used.
 func (e *Evidence) clientsShare() float64 {
 	if !e.Run.Manifest.Machine.Shared() || !strings.HasPrefix(e.Run.Manifest.Target, "https:") {
 		return 0

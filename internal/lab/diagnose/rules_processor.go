@@ -90,8 +90,8 @@ var processorRules = []Rule{
 	},
 }
 
-// called says which function of a library a place calls, where most of its time in a class is spent
-// in that one: somebody who knows the place by its line looks for the call first.
+// called returns the library function that a place calls, if most of its time in a class is spent
+// in that one function. A reader who looks for the place's line looks for that call.
 func (e *Evidence) called(class string, at profile.Place) []Fact {
 	choose := placeIn(class)
 	weights := e.AtLine.Profile(kindCPU).Classify(profile.CPU, func(stack []profile.Frame) string {
@@ -121,8 +121,8 @@ func (e *Evidence) called(class string, at profile.Place) []Fact {
 	return nil
 }
 
-// concentrated is where most of a function's time is spent, and the share of it: in its own code,
-// or in one package of the library. What the runtime does for a package, such as growing its
+// concentrated returns where most of a function's time is spent, and the share of it: in its own
+// code, or in one package of the library. What the runtime does for a package, such as growing its
 // slices, counts as the package's.
 func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
 	weights := e.AtLine.Profile(kindCPU).Classify(profile.CPU, func(stack []profile.Frame) string {
@@ -151,8 +151,9 @@ func (e *Evidence) concentrated(at profile.Place) (in string, share float64) {
 	return in, weights[best] / max(all, 1e-12)
 }
 
-// packageIn is the package of a frame's function. In Java that ends where a class begins, which has
-// a capital by the language's rule: "java.util.regex" of "java.util.regex.Pattern.compile".
+// packageIn returns the package of a frame's function. In Java it ends where a class begins, whose
+// name starts with a capital letter by convention: "java.util.regex" of
+// "java.util.regex.Pattern.compile".
 func packageIn(f profile.Frame) string {
 	if !strings.HasSuffix(f.File, ".java") {
 		return packageOf(f.Function)
@@ -167,7 +168,7 @@ func packageIn(f profile.Frame) string {
 	return strings.Join(of, ".")
 }
 
-// packageOf is the package that a function is of: "encoding/json" of
+// packageOf returns the package of a function: "encoding/json" of
 // "encoding/json.(*Encoder).Encode".
 func packageOf(function string) string {
 	path := strings.LastIndexByte(function, '/') + 1
@@ -177,14 +178,14 @@ func packageOf(function string) string {
 	return function
 }
 
-// resumed is the part of a handshake's cost that resuming a session saves: the key exchange stays.
+// resumed is the share of a handshake's cost that resuming a session saves. The key exchange stays.
 const resumed = .5
 
-// mostly is the part of a class's threshold that is enough where what it allocates is collected at
-// such a cost that both together are over it by more than mostlyMore.
+// mostly is the fraction of a class's threshold that is enough if collecting what the class
+// allocates is expensive: together they must exceed the threshold by mostlyMore.
 const mostly, mostlyMore = .75, .1
 
-// costly is a rule about a class of stacks that takes more than a share of the processor time.
+// costly returns a rule about a class of stacks that takes more than a share of the processor time.
 func costly(name, class string, share float64, claim, reason string, advice ...Action) Rule {
 	return Rule{
 		Name:      name,
@@ -229,8 +230,8 @@ func costly(name, class string, share float64, claim, reason string, advice ...A
 	}
 }
 
-// without is what following the advice about a class saves: all of it, but for handshakes, which
-// are resumed.
+// without returns what following the advice about a class saves: all of it, except for handshakes,
+// which are resumed.
 func (e *Evidence) without(class string) cure {
 	if class == classHandshake {
 		return cure{saves: resumed * e.spent(class), elsewhere: resumed * e.clientsShare()}
@@ -243,8 +244,8 @@ func (r Rule) unless(names ...string) Rule {
 	return r
 }
 
-// processorGain is the gain of saving processor time: none where something else sets the line.
-// elsewhere says that something was found to.
+// processorGain is the gain from saving processor time. There is none if something else sets the
+// line; elsewhere says that such a finding exists.
 func (e *Evidence) processorGain(c cure, elsewhere bool) Gain {
 	waited := e.waitedFor() || e.threadWaitedFor() || e.waitsToCompute()
 	if elsewhere && !e.processorBound() || !waited {
@@ -258,22 +259,22 @@ func (e *Evidence) processorGain(c cure, elsewhere bool) Gain {
 	}
 	g := e.gain(c)
 	g.Factor = e.faster(c)
-	// Something has to be done instead, so the whole of it is the most that can be saved; what else
-	// it held up, such as a lock, comes on top.
+	// Something else must be done instead, so the whole time is the most that can be saved. Work
+	// that it held up, such as a lock, comes on top.
 	g.Low, g.High = e.faster(cure{saves: c.saves * .7, elsewhere: c.elsewhere * .7}), g.Factor*1.5
 	return g
 }
 
-// faster is what the line is multiplied by when processor time is saved. A service whose requests
-// take half as long reaches its line with nearly all of the processors busy; one whose requests
-// take as long as before with as much of them as before.
+// faster returns the factor by which the line grows when processor time is saved. If requests take
+// half as long, the service reaches its line with nearly all of the processors busy. If they take
+// as long as before, it reaches its line with as many of them busy as before.
 func (e *Evidence) faster(c cure) float64 {
 	near := min(2*c.saves, 1)
 	return max(e.gain(c).Factor/math.Pow(e.gain(cure{}).Factor, 1-near), 1)
 }
 
-// shareOf is a function's share of a kind in a profile, where choose says which of a stack's
-// functions bears its weight; 0 without a profile.
+// shareOf returns a function's share of a kind in a profile; 0 without a profile. choose picks the
+// function to which a stack's weight counts.
 func shareOf(
 	p *profile.Profile, kind, function string,
 	choose func(stack []profile.Frame) (profile.Frame, bool),
@@ -289,18 +290,19 @@ func shareOf(
 	return 0
 }
 
-// The collector's arithmetic: what a cycle costs depends on what is alive, and how many cycles
-// there are on GOGC. So a share of the processor time goes as 1/GOGC.
+// How the collector's cost depends on GOGC: the cost of a cycle depends on the live data, and the
+// number of cycles on GOGC. So a share of the processor time is proportional to 1/GOGC.
 const (
 	collectorMuch = .2
 	collectorFair = .05
 	gogcDefault   = 100.0
 	gogcMost      = 800
-	// heapShare is how much of the memory there is a heap may grow to: stacks, buffers of the
-	// kernel and other processes need the rest.
+	// heapShare is the share of the memory to which a heap may grow. Stacks, kernel buffers and
+	// other processes need the rest.
 	heapShare = .6
-	// nearLimit is the share of GOMEMLIMIT in use from which on that is what brings collections,
-	// where nothing is known of the heap itself: it keeps the process just under it.
+	// nearLimit is the share of GOMEMLIMIT in use from which on the limit is what causes
+	// collections, if nothing is known about the heap itself. The limit keeps the process just
+	// below it.
 	nearLimit = .9
 )
 
@@ -312,8 +314,7 @@ func judgeCollector(e *Evidence) *Finding {
 	}
 	share := e.Classes[classCollector]
 	if e.Classes == nil {
-		// The runtime's own figure has the work in it that is done on idle processors, which costs
-		// nobody anything.
+		// The runtime's own number includes work on idle processors, which slows nothing down.
 		if !e.processorBound() {
 			return nil
 		}
@@ -382,8 +383,8 @@ func judgeCollector(e *Evidence) *Finding {
 	return f
 }
 
-// wanted is the GOGC with which collection takes a fair share, as far as there is memory for it;
-// the one by which it comes now where that is not known, or is as high already.
+// wanted returns the GOGC with which collection takes a fair share, as far as there is memory for
+// it. It returns now if that is not known, or is as high already.
 func (e *Evidence) wanted(now, share float64) float64 {
 	if now <= 0 {
 		return now
@@ -396,8 +397,8 @@ func (e *Evidence) wanted(now, share float64) float64 {
 	return max(want, now)
 }
 
-// collectLessOften is how to have collections less often: by GOGC, or where GOMEMLIMIT brings them
-// by that.
+// collectLessOften is the advice on how to have fewer collections: by GOGC, or by GOMEMLIMIT if
+// that causes them.
 func (e *Evidence) collectLessOften(gogc, share float64, limited bool) Action {
 	a := Action{
 		Text: "collect less often: the memory limit leaves so little room that collections come " +
@@ -420,9 +421,9 @@ func (e *Evidence) collectLessOften(gogc, share float64, limited bool) Action {
 	return a
 }
 
-// gogc is the GOGC by which collections come: the one that is set, or where GOMEMLIMIT brings them
-// sooner what the heap's goal comes to; 0 where that is off, or is not what brings them, and the
-// goal is not known.
+// gogc returns the GOGC in force: the one that is set or, if GOMEMLIMIT causes collections earlier,
+// the one that the heap's goal amounts to. It returns 0 if GOGC is off, or if GOMEMLIMIT causes
+// collections and the goal is not known. limited says that GOMEMLIMIT causes them.
 func (e *Evidence) gogc() (percent float64, limited bool) {
 	percent = gogcDefault
 	if set, is := e.percentSet(); is {
@@ -442,7 +443,7 @@ func (e *Evidence) gogc() (percent float64, limited bool) {
 	return max(percent, 0), false
 }
 
-// memory is what the target may use, in bytes, and by what; 0 where that is not known.
+// memory returns how many bytes the target may use, and what limits them; 0 if that is not known.
 func (e *Evidence) memory() (bytes float64, of string) {
 	if limit := e.AtLine.Last(measure.TargetCgroupMemoryLimit); limit > 0 {
 		return limit, "the cgroup's limit"
@@ -453,7 +454,7 @@ func (e *Evidence) memory() (bytes float64, of string) {
 	return 0, ""
 }
 
-// allocators are the places that allocate the most.
+// allocators returns the places that allocate the most.
 func (e *Evidence) allocators() []profile.Place {
 	if p := e.AtLine.Profile(kindAllocs); p != nil {
 		return p.Top(profile.AllocSpace, profile.FirstUser, placesTold)

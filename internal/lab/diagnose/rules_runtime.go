@@ -183,7 +183,7 @@ var runtimeRules = []Rule{
 					e.others() > .1*e.AtLine.Last(measure.HostCores)
 			}},
 		},
-		// each keeps threads from running goroutines
+		// Each of these keeps threads from running goroutines.
 		Unless: []string{"swapping", "major-faults", "cgroup-throttled", "gomaxprocs-low"},
 		Advice: []Action{
 			{
@@ -200,18 +200,18 @@ var runtimeRules = []Rule{
 	},
 }
 
-// longWait is where a bucket of the runtime's histogram ends, as Prometheus' client makes it
-// coarser; the next one goes up to 117 ms.
+// longWait is the end of a bucket of the runtime's histogram, as made coarser by Prometheus'
+// client. The next bucket ends at 117 ms.
 const longWait = 10.5e-3
 
-// judgeLeak compares the goroutines after everything with those at the same load before it.
+// judgeLeak compares the goroutines after everything else with those at the same load before.
 func judgeLeak(e *Evidence) *Finding {
 	if e.Before == nil || e.After == nil {
 		return nil
 	}
 	before, after := e.Before.Mean(measure.GoGoroutines), e.After.Last(measure.GoGoroutines)
 	// A server has a goroutine for each connection that clients keep, and the overload may have
-	// made more of these: they are not a leak.
+	// added connections. These goroutines are not a leak.
 	kept := max(
 		e.After.Last(measure.ListenerEstablished)-
 			e.Before.Mean(measure.ListenerEstablished),
@@ -259,7 +259,7 @@ func judgeLeak(e *Evidence) *Finding {
 	return f
 }
 
-// lockWaiter chooses who waits for a lock in a block profile.
+// lockWaiter picks the waiters for locks from a block profile.
 func lockWaiter(stack []profile.Frame) (profile.Frame, bool) {
 	for _, f := range stack {
 		switch f.Function {
@@ -311,8 +311,8 @@ func judgeLock(e *Evidence) *Finding {
 	return f
 }
 
-// lockInLine is the finding about a lock where the service does not measure waits for locks, which
-// it has to be told to do: beyond the line most goroutines that serve requests stand before it.
+// lockInLine is the finding about a lock if the service does not measure waits for locks, which
+// must be enabled in it: beyond the line most goroutines that serve requests wait for one.
 func (e *Evidence) lockInLine() *Finding {
 	q := e.inLine(e.Over)
 	if q == nil {

@@ -9,8 +9,8 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// waitingRules come last: they say that requests wait for something outside, when nothing inside
-// was found that they wait for.
+// waitingRules come last: they report that requests wait for something outside, if nothing was
+// found inside that they wait for.
 var waitingRules = []Rule{
 	{
 		Name:  "slow-dependency",
@@ -56,7 +56,7 @@ var waitingRules = []Rule{
 
 func judgeWaiting(e *Evidence) *Finding {
 	if _, is := e.sessionsBehind(); is && e.found() {
-		return nil // a rule of its own
+		return nil // has a rule of its own
 	}
 	if d, is := e.saturatedBehind(); is && e.found() {
 		return e.saturated(d)
@@ -77,14 +77,15 @@ func judgeWaiting(e *Evidence) *Finding {
 	return e.talkative(again)
 }
 
-// outOfDoubt says that busy processors do not speak against what a service asks being the limit:
-// they are busy with that, or what is told is how often it asks, or what a lone request takes.
+// outOfDoubt reports whether a dependency can be the limit although processors are busy: they are
+// busy with the dependency, or the finding is about how often the service asks, or about what a
+// lone request takes.
 func (e *Evidence) outOfDoubt() bool {
 	_, behind := e.saturatedBehind()
 	return behind || e.neverQuick() || e.asksAgain() != nil
 }
 
-// waitsForOthers is the finding that requests stand at what the service asks.
+// waitsForOthers is the finding that requests wait for what the service asks.
 func (e *Evidence) waitsForOthers() *Finding {
 	half, atLine := e.Half.Service(), e.AtLine.Service()
 	sure := atLine >= takesLonger*half && e.Over.Goodput() <= 1.25*e.AtLine.Goodput()
@@ -149,7 +150,8 @@ func (e *Evidence) waitsForOthers() *Finding {
 	return f
 }
 
-// station is what the survey predicted the line from, where that was right; nil otherwise.
+// station returns what the survey predicted the line from, if the prediction was right; nil
+// otherwise.
 func (e *Evidence) station() *model.Station {
 	if e.Run.Result == nil {
 		return nil
@@ -162,7 +164,7 @@ func (e *Evidence) station() *model.Station {
 	return nil
 }
 
-// atATime says how many requests the station serves at a time, behind what it is.
+// atATime says how many requests the station serves at a time, to follow its name.
 func (e *Evidence) atATime() string {
 	s := e.station()
 	if s == nil {
@@ -177,7 +179,7 @@ const (
 	stateElse    = "else"
 )
 
-// handlerState is what such a goroutine waits for; empty for others.
+// handlerState returns what such a goroutine does; empty for others.
 func handlerState(stack []profile.Frame) string {
 	if _, ok := serving(stack); !ok {
 		return ""
@@ -188,7 +190,7 @@ func handlerState(stack []profile.Frame) string {
 	return stateElse
 }
 
-// waitsOutside chooses the place from where a goroutine that serves a request waits for an answer
+// waitsOutside picks the place from where a goroutine that serves a request waits for an answer
 // over a connection.
 func waitsOutside(stack []profile.Frame) (profile.Frame, bool) {
 	at, serves := serving(stack)

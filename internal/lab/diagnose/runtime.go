@@ -7,16 +7,16 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// language is what is advised for services of one runtime, in its own words.
+// language is the advice for services of one runtime, in the runtime's own terms.
 type language struct {
-	name string // for a person, behind "a" or "in"
-	// widens are the knobs that bound how many requests are served at once, cores those that have
-	// it use more processors, holds how to see what stays in memory, and collects what has it
-	// collect garbage less often, and how to see what makes it.
+	name string // for a person, after "a" or "in"
+	// widens are the settings that limit how many requests are served at once. cores are those that
+	// make the service use more processors. holds is how to see what stays in memory. collects is
+	// how to have less garbage collection, and how to see what makes the garbage.
 	widens, cores, holds, collects []Action
 }
 
-// languages are the runtimes by the names that measure.Runtime has.
+// languages are the runtimes, by the names that package measure has for them.
 var languages = map[string]language{
 	measure.RuntimeGo: {
 		name: "Go",
@@ -246,14 +246,14 @@ var languages = map[string]language{
 	},
 }
 
-// bounds names what bounds how many requests are inside, in the libraries of a language.
+// bounds names what limits how many requests are inside, in a language's libraries.
 func bounds(what string) Action { return Action{Text: looksFor + what} }
 
-// looksFor begins advice that is the same for all services of a language: it names no place.
+// looksFor begins advice that is the same for all services of a language. It names no place.
 const looksFor = "look through the code for what lets few in at a time: "
 
-// nativeLanguage is what is advised where a program was compiled and its libraries are its own
-// choice, or nothing is known of it.
+// nativeLanguage is the advice for compiled programs, which choose their own libraries, and for
+// unknown runtimes.
 var nativeLanguage = language{
 	widens: []Action{{
 		Text: "look for the size of its pool of threads, workers or connections in its " +
@@ -278,7 +278,7 @@ var nativeLanguage = language{
 	}},
 }
 
-// runtime is what is advised for the target's runtime.
+// runtime returns the advice for the target's runtime.
 func (e *Evidence) runtime() language {
 	m := &e.Run.Manifest.Machine
 	l, known := languages[m.TargetRuntime]
@@ -303,7 +303,7 @@ func (e *Evidence) runtime() language {
 	return l
 }
 
-// whose names the runtime, behind a claim; empty where it is not known.
+// whose names the runtime, to follow a claim; empty if it is not known.
 func (e *Evidence) whose() string {
 	if l := e.runtime(); l.name != "" {
 		return fmt.Sprintf(" (%s)", l.name)
@@ -311,7 +311,8 @@ func (e *Evidence) whose() string {
 	return ""
 }
 
-// keepUpstream is how to keep connections to services behind, in the words of what serves.
+// keepUpstream is how to keep connections to the services behind, in the terms of the server
+// program or the runtime.
 func (e *Evidence) keepUpstream() []Action {
 	m := &e.Run.Manifest.Machine
 	if s := programs[m.TargetServer]; s.keeps.Text != "" {
@@ -327,12 +328,12 @@ func (e *Evidence) keepUpstream() []Action {
 	}}
 }
 
-// server is what serves: the program, where it is one that is known.
+// server names the server program, if it is known.
 func (e *Evidence) server() string {
 	return cmp.Or(e.Run.Manifest.Machine.TargetServer, "The service")
 }
 
-// keepClients is how the service would keep its clients' connections.
+// keepClients is how the service can keep its clients' connections.
 func (e *Evidence) keepClients() []Action {
 	if s := programs[e.Run.Manifest.Machine.TargetServer]; s.stays.Text != "" {
 		return []Action{s.stays}
@@ -345,7 +346,7 @@ func (e *Evidence) keepClients() []Action {
 	return []Action{{Text: text}}
 }
 
-// runtimesStay are the knobs of clients' connections, by runtime.
+// runtimesStay are the settings for clients' connections, by runtime.
 var runtimesStay = map[string]string{
 	measure.RuntimeGo: "no SetKeepAlivesEnabled(false), an http.Server.IdleTimeout that is long " +
 		"enough; answer before the body is read only when it is small",
@@ -362,7 +363,7 @@ var runtimesStay = map[string]string{
 	measure.RuntimeDotNet: "Kestrel's Limits.KeepAliveTimeout is 130 s unless it is set",
 }
 
-// runtimesKeep are the knobs of connections that are kept, by runtime.
+// runtimesKeep are the settings for kept connections to other services, by runtime.
 var runtimesKeep = map[string]Action{
 	measure.RuntimeGo: {
 		Text: "one http.Client for all requests, with an http.Transport whose " +

@@ -7,17 +7,17 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// sessions are the connections to one database, by what its processes say that they do for them.
+// sessions are the connections to one database, by what its processes report that they do for them.
 type sessions struct {
 	who string // "postgres at 127.0.0.1:5432"
-	// all of them on average, those that wait for a lock, those whose transaction is open while
-	// nothing is asked, and those without one.
+	// Mean numbers: of all sessions, of those that wait for a lock, of those with an open
+	// transaction that do not query, and of those without a transaction.
 	all, waiting, open, idle float64
 	half                     float64 // that waited for a lock at half of the line
 }
 
-// sessions counts them at the line or beyond it, wherever more of them wait or are held open; nil
-// where none are known.
+// sessions counts the sessions, at the line or beyond it, wherever more of them wait or are held
+// open. It returns nil if none are known.
 func (e *Evidence) sessions() (most *sessions) {
 	for _, m := range []*Moment{e.AtLine, e.Over} {
 		by := map[string]*sessions{}
@@ -57,16 +57,16 @@ func (e *Evidence) sessions() (most *sessions) {
 }
 
 const (
-	// mostlyLocked is the part of the sessions in use that wait for a lock when that is what
-	// requests wait for: of those in use one at least holds it.
+	// mostlyLocked is the minimum share of the sessions in use that wait for a lock if requests
+	// wait for that lock. At least one session in use holds it.
 	mostlyLocked = .4
-	// mostlyOpen is the part of all sessions whose transaction is open while nothing is asked, when
-	// that is what holds them.
+	// mostlyOpen is the minimum share of all sessions with an open transaction that do not query,
+	// if that is what holds the sessions.
 	mostlyOpen = .5
 )
 
-// rowsLocked are the sessions of a database most of which wait for a lock that another one holds,
-// the more of them the more is asked; nil where that is not so.
+// rowsLocked returns the sessions of a database if many of those in use wait for a lock that
+// another one holds, and more do so with more load; nil otherwise.
 func (e *Evidence) rowsLocked() *sessions {
 	s := e.sessions()
 	if s == nil || !e.found() || !e.queues() || s.waiting < fewestStanding ||
@@ -76,7 +76,7 @@ func (e *Evidence) rowsLocked() *sessions {
 	return s
 }
 
-// lockedRows is the finding that requests wait for a lock within a database.
+// lockedRows is the finding that requests wait for a lock inside a database.
 func (e *Evidence) lockedRows(s *sessions) *Finding {
 	f := &Finding{
 		Claim: fmt.Sprintf("Requests wait for a lock within a database: %s of the %s sessions "+
@@ -106,7 +106,7 @@ func (e *Evidence) lockedRows(s *sessions) *Finding {
 	return f
 }
 
-// facts are what the sessions do.
+// facts returns what the sessions do.
 func (s *sessions) facts() []Fact {
 	return []Fact{{
 		What: "sessions of " + s.who + "; those in a transaction that ask nothing (idle in " +
@@ -116,7 +116,7 @@ func (s *sessions) facts() []Fact {
 }
 
 // heldOpen adds to a finding about places that most sessions of a database are held by transactions
-// during which nothing is asked of it.
+// that do not query it meanwhile.
 func (e *Evidence) heldOpen(f *Finding) {
 	s := e.sessions()
 	if s == nil || s.open < 1 || s.open < mostlyOpen*s.all {
@@ -132,18 +132,19 @@ func (e *Evidence) heldOpen(f *Finding) {
 	}}, f.Advice...)
 }
 
-// heldLonger says that each request holds its connection to the database for longer when more is
-// asked: then more connections would wait there too. Only a pool's own figures show it.
+// heldLonger reports whether each request holds its connection to the database longer with more
+// load. Additional connections would then wait in the database too. Only the metrics of a pool show
+// this.
 func (e *Evidence) heldLonger() bool {
 	hold := func(m *Moment) float64 { return m.PerRequestNow(measure.DBInUse) }
 	return e.Half.Mean(measure.DBInUse) >= leastInUse && hold(e.AtLine) >= slower*hold(e.Half)
 }
 
 const (
-	// slower is by how much longer what is asked takes beyond the line when it is the limit itself,
-	// and not a bound on how many ask.
+	// slower is how many times as long the dependency takes beyond the line if the dependency is
+	// the limit, and not a bound on how many requests ask it.
 	slower = 2
-	// leastInUse is how many connections are in use on average at least, for the time that each is
-	// held to be known.
+	// leastInUse is the minimum mean number of connections in use for the time that each is held to
+	// be known.
 	leastInUse = .1
 )

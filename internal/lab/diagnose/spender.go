@@ -10,20 +10,21 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// Spender is a function of the service that processor time goes to, with what it calls of the
-// library.
+// Spender is a function of the service that uses processor time, including what it calls in
+// libraries.
 type Spender struct {
 	profile.Place
-	// PerRequest and AtHalf are processor seconds for each request, at the line and at half of it:
-	// what grew between them does not carry load. AtHalf is 0 where it is not known.
+	// PerRequest and AtHalf are the processor seconds per request, at the line and at half of it.
+	// An increase from half to the line is overhead. AtHalf is 0 if it is not known.
 	PerRequest float64 `json:"seconds_per_request"`
 	AtHalf     float64 `json:"seconds_per_request_at_half"`
 }
 
-// spendersTold is how many are told.
+// spendersTold is how many spenders are reported.
 const spendersTold = 5
 
-// spenders are the functions that most processor time goes to at the line; nil without a profile.
+// spenders returns the functions that use the most processor time at the line; nil without a
+// profile.
 func (e *Evidence) spenders() (all []Spender) {
 	atLine, half := e.AtLine.Profile(kindCPU), e.Half.Profile(kindCPU)
 	if atLine == nil || e.Classes == nil {
@@ -43,11 +44,10 @@ func (e *Evidence) spenders() (all []Spender) {
 	return all
 }
 
-// kernelEvents are what survey --deep has the kernel count: names of samples, and what they are for
-// a person.
+// kernelEvents are what survey --deep has the kernel count: names of samples, and what they mean.
 var kernelEvents = []struct {
 	name, what string
-	request    bool // it is told for each request, and not for a second
+	request    bool // reported per request, and not per second
 }{
 	{measure.BPFOffCPURunnable, "its threads could run and waited for a processor", true},
 	{measure.BPFOffCPUWaiting, "its threads waited for something else", true},
@@ -57,8 +57,8 @@ var kernelEvents = []struct {
 	{measure.BPFRetransmits, "segments sent again in its network namespace", false},
 }
 
-// kernel is what the kernel counted for the target at the line, with what it was at half of it;
-// empty when it was not asked to.
+// kernel returns what the kernel counted for the target at the line and at half of it; empty if the
+// survey did not have it count.
 func (e *Evidence) kernel() (all []Fact) {
 	tell := func(what, name string, at func(m *Moment) string) {
 		f := Fact{What: what, Value: at(e.AtLine)}
@@ -101,7 +101,7 @@ func (e *Evidence) kernel() (all []Fact) {
 	return append(all, e.lossy()...)
 }
 
-// lossy are the connections that sent the most again at the line.
+// lossy returns the connections with the most retransmitted segments at the line.
 func (e *Evidence) lossy() (all []Fact) {
 	const told = 3
 	type connection struct {
@@ -114,7 +114,7 @@ func (e *Evidence) lossy() (all []Fact) {
 		if !ok {
 			continue
 		}
-		// One that had not lost anything before is not named in the first sample.
+		// A connection that had lost nothing before is not in the first sample.
 		if again -= e.AtLine.Step.Samples[0].Values[name]; again > 0 {
 			worst = append(worst, connection{at, again})
 		}

@@ -9,18 +9,18 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// meaning is what threads wait for that stand in one place of the kernel.
+// meaning is what threads wait for in one place of the kernel.
 type meaning struct {
-	// calls and channels are how the names of system calls and of the kernel's wait channels begin,
-	// and kind is that of places without the part that all have; the first of a table that fits in
-	// any of them is taken.
+	// calls and channels are prefixes of the names of system calls and of the kernel's wait
+	// channels. kind is the kind of place, without the prefix that all kinds have. The first entry
+	// of the table of which any of them fits is taken.
 	calls, channels []string
 	kind            string
-	what            string // behind "wait for"
-	does            string // in the place of "wait for" and that, where it is better said so
-	// works says that a thread stands there in the midst of a request, and not when it has none.
+	what            string // follows "wait for"
+	does            string // replaces "wait for" and what, if that reads better
+	// works says that a thread is there in the midst of a request, and not when it has none.
 	works bool
-	look  Action // how to see more; without text there is nothing
+	look  Action // how to see more; may be empty
 }
 
 // meanings in the order in which a place is compared with them: the precise ones first.
@@ -125,17 +125,17 @@ var meanings = []meaning{
 	{kind: kindOf(measure.TargetWaitingAccept), what: "a client to connect"},
 }
 
-// kindOf is the kind of a place as the names of measure.ThreadsAt have it.
+// kindOf returns the kind of a place, as in the names of measure.ThreadsAt.
 func kindOf(gauge string) string { return strings.TrimPrefix(gauge, measure.ThreadsWaiting) }
 
-// stand is threads of one name that stand in one place of the kernel.
+// stand is the threads of one name in one place of the kernel.
 type stand struct {
 	thread, kind, call, channel string
-	half, atLine, over          float64 // how many
+	half, atLine, over          float64 // mean numbers of threads
 }
 
-// standOf reads the name of a place; false for those beyond the bound on places, which are many
-// different ones.
+// standOf parses the name of a place. It returns false for the name that stands for all places
+// beyond the probe's limit.
 func standOf(place string) (s stand, ok bool) {
 	words := strings.Split(place, ";")
 	if len(words) != 4 {
@@ -144,12 +144,12 @@ func standOf(place string) (s stand, ok bool) {
 	return stand{thread: words[0], kind: words[1], call: words[2], channel: words[3]}, true
 }
 
-// place is the name that standOf reads.
+// place returns the name that standOf parses.
 func (s *stand) place() string {
 	return s.thread + ";" + s.kind + ";" + s.call + ";" + s.channel
 }
 
-// means is what they wait for; nil where that is not known.
+// means returns what the threads wait for; nil if that is not known.
 func (s *stand) means() *meaning {
 	begins := func(name string, with []string) bool {
 		return slices.ContainsFunc(with, func(w string) bool { return strings.HasPrefix(name, w) })
@@ -163,7 +163,7 @@ func (s *stand) means() *meaning {
 	return nil
 }
 
-// in is the place as the kernel names it.
+// in returns the place as the kernel names it.
 func (s *stand) in() string {
 	switch {
 	case s.call == "":
@@ -174,13 +174,13 @@ func (s *stand) in() string {
 	return s.call + " (" + s.channel + ")"
 }
 
-// fewestStanding is how many threads, on average, have to stand in a place for it to be told.
+// fewestStanding is the minimum mean number of threads in a place that is reported.
 const fewestStanding = .8
 
-// stands are the places in the kernel in which more threads wait beyond the line, or at it where
-// that was not seen, than well below it: the most first. What waits whatever the load is (timers,
-// loops without work, a pool's spare threads) is left out. Threads of Go are not requests: there
-// only what keeps a thread in a system call is told, and nothing where goroutines are known.
+// stands returns the places in the kernel where more threads wait at the line or beyond it than
+// well below the line, the largest first. Threads that wait whatever the load is (timers, idle
+// loops, a pool's spare threads) are left out. In Go, threads are not requests: only places that
+// keep a thread in a system call are returned, and none if goroutines are known.
 func (e *Evidence) stands() (all []stand) {
 	if e.AtLine.Profile(kindGoroutine) != nil || e.Over.Profile(kindGoroutine) != nil {
 		return nil
@@ -219,10 +219,10 @@ func (e *Evidence) stands() (all []stand) {
 	return all
 }
 
-// standsTold is how many places are told.
+// standsTold is how many places are reported.
 const standsTold = 3
 
-// standFacts tell where threads wait.
+// standFacts returns where threads wait.
 func (e *Evidence) standFacts() (facts []Fact) {
 	all := e.stands()
 	for _, s := range all[:min(len(all), standsTold)] {
@@ -248,7 +248,7 @@ func (e *Evidence) standAdvice() (actions []Action) {
 	return actions
 }
 
-// standWords say where most threads wait, behind a sentence; empty where that is not known.
+// standWords says where most threads wait, to follow a sentence; empty if that is not known.
 func (e *Evidence) standWords() string {
 	all := e.stands()
 	if len(all) == 0 {

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// store is what services commonly depend on, with how to see what it does.
+// store is a kind of service that others commonly depend on, with how to see what it does.
 type store struct {
-	processes []string // how the names of their processes begin
+	processes []string // prefixes of the names of their processes
 	port      string
 	name      string
-	busy      Action // where they compute
-	waits     Action // where they wait
+	busy      Action // advice if it is saturated
+	waits     Action // advice if it waits
 	// single says that one thread runs all of its commands.
 	single bool
-	// session is what it does for each new connection, behind its name, where that costs more than
-	// most queries, and keeps how to have fewer.
+	// session is what it does for each new connection, to follow its name, if that costs more than
+	// most queries. keeps is how to have fewer new connections.
 	session string
 	keeps   []Action
 }
@@ -260,8 +260,8 @@ var stores = []store{
 	},
 }
 
-// store is which of the stores a dependency is, by the name of its process, or where that is only
-// what it runs on, by its port; nil where it is none.
+// store returns the store that a dependency is, by the name of its process, or, if the process only
+// names what it runs on, by its port; nil if it is none of them.
 func (d dependency) store() *store {
 	for i := range stores {
 		s := &stores[i]

@@ -11,8 +11,9 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// outpaced are the steps near the line and beyond it in which the generator was the limit, without
-// those at whose rate, or at a higher one, it has kept up too: there it was late by chance.
+// outpaced returns the steps near the line and beyond it in which the generator was the limit. If
+// the generator kept up at the same rate or a higher one, it was late by chance, and the step is
+// left out.
 func (e *Evidence) outpaced() (all []*measure.Step) {
 	kept := 0.0
 	for _, j := range e.Run.Result.Judgements {
@@ -29,7 +30,7 @@ func (e *Evidence) outpaced() (all []*measure.Step) {
 	return all
 }
 
-// lowest is the lowest rate of some steps.
+// lowest returns the lowest rate of some steps.
 func lowest(steps []*measure.Step) float64 {
 	return slices.MinFunc(steps, func(a, b *measure.Step) int {
 		return cmp.Compare(a.Plan.Rate, b.Plan.Rate)
@@ -40,31 +41,33 @@ func lowest(steps []*measure.Step) float64 {
 type taken struct {
 	of                string // the machine, for a person
 	busy, cores       float64
-	generator, target float64 // target with what it asks on the same machine
+	generator, target float64 // target includes what it asks on the same machine
 	steal             float64
 	loops             float64
-	names             []string // others with what each used, the most first; those that were seen
+	names             []string // other processes seen, with what each used, the largest first
 }
 
-// others is what neither the generator nor the target used, nor what that asks.
+// others returns what was used by neither the generator, nor the target, nor what the target asks.
 func (t *taken) others() float64 { return max(t.busy-t.generator-t.target, 0) }
 
 const (
-	// muchTaken is the share of a machine's processors that others take when they are the limit:
-	// the kernel's work for the network, which is nobody's, is less.
+	// muchTaken is the minimum share of a machine's processors that others take if they are the
+	// limit. The kernel's work for the network, which belongs to no process, takes less.
 	muchTaken = .25
-	// fullLoops is the share of a processor that each of the generator's loops uses when they are.
+	// fullLoops is the share of a processor that each of the generator's loops uses if the loops
+	// are the limit.
 	fullLoops = .8
 )
 
-// byOthers says that others took what the generator, or the target, would have needed.
+// byOthers reports whether others took processors that the generator, or the target, would have
+// needed.
 func (t *taken) byOthers() bool {
 	return t.busy >= saturated*t.cores && t.others() >= muchTaken*t.cores &&
 		(t.loops == 0 || t.generator < fullLoops*t.loops)
 }
 
-// taken looks at the machine whose generator was the limit in a step; nil where nothing is known of
-// its processors.
+// taken looks at the machine whose generator was the limit in a step. It returns nil if nothing is
+// known about its processors.
 func (e *Evidence) taken(s *measure.Step) *taken {
 	length := max(float64(s.Totals.Length+s.Totals.Drain), 1)
 	g := &s.Totals.Generator
@@ -104,15 +107,16 @@ func (e *Evidence) taken(s *measure.Step) *taken {
 	return t
 }
 
-// othersTold is how many other processes are named, and leastOthers how much of a processor one of
-// them uses at least.
+// othersTold is how many other processes are named, and leastOthers is the minimum number of
+// processors that each of them uses.
 const (
 	othersTold  = 3
 	leastOthers = .05
 )
 
-// othersNamed are the other processes of the machine that used the most, as "compile 0.81". They
-// are looked at every second or less, so the part of a step that is not judged counts too.
+// othersNamed returns the other processes of the machine that used the most, such as "compile
+// 0.81". They are sampled once a second or less often, so the part of a step that is not judged
+// counts too.
 func (m *Moment) othersNamed() (names []string) {
 	if m == nil || !m.near {
 		return nil
@@ -148,7 +152,7 @@ func (m *Moment) othersNamed() (names []string) {
 	return names
 }
 
-// named is " (compile 0.81, link 0.20)"; empty without names.
+// named returns " (compile 0.81, link 0.20)"; empty without names.
 func named(names []string) string {
 	if len(names) == 0 {
 		return ""

@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	// mostlyFresh is the part of the connections over a Unix socket that are new in each look, at
-	// least, where none is used again: those that are kept are as old as the service.
+	// mostlyFresh is the minimum share of the connections over a Unix socket that are new in each
+	// look if none is used again. Kept connections are as old as the service.
 	mostlyFresh = .8
-	// fewestFresh is how many have to be seen to be new.
+	// fewestFresh is the minimum number of connections seen to be new.
 	fewestFresh = 4
-	// freshOpened is how many are taken to be opened for each request then: nobody counts them.
+	// freshOpened is how many connections are assumed to be opened per request in that case. They
+	// are not counted.
 	freshOpened = 1
 )
 
-// freshTo is the Unix socket to which the service has other connections each time that it is looked
-// at, near the line and beyond it; empty where there is none. The kernel counts the connections
-// that are opened over TCP alone.
+// freshTo returns the Unix socket to which the service has other connections in each look, near the
+// line and beyond it; empty if there is none. The kernel counts opened connections only for TCP.
 func (e *Evidence) freshTo() (to string) {
 	best := 0.0
 	for _, at := range e.sampledOf(measure.OutgoingFresh) {
@@ -31,7 +31,7 @@ func (e *Evidence) freshTo() (to string) {
 				continue
 			}
 			all, _, _ := m.values(measure.OutgoingTo + at)
-			for _, n := range all[min(len(all), 1):] { // the first is what the counter begins with
+			for _, n := range all[min(len(all), 1):] { // the first is the counter's starting point
 				open += n
 			}
 			fresh += m.Grown(measure.OutgoingFresh + at)
@@ -43,7 +43,7 @@ func (e *Evidence) freshTo() (to string) {
 	return to
 }
 
-// unkept is the finding that connections over a Unix socket are not used again; nil where they are.
+// unkept is the finding that connections over a Unix socket are not used again; nil if they are.
 func (e *Evidence) unkept() *Finding {
 	to := e.freshTo()
 	if to == "" {
@@ -69,18 +69,18 @@ func (e *Evidence) unkept() *Finding {
 
 const (
 	// openingCosts is the share of the service's processor time that is assumed to go into opening
-	// connections where each request opens one and no profile shows it. In six services it was 0.57
-	// to 0.96, so that their lines rose to 2.3 to 24 times what they were when they kept them.
+	// connections if each request opens one and no profile shows it. In six services it was 0.57 to
+	// 0.96, so keeping connections raised their lines to 2.3 to 24 times what they were.
 	openingCosts = .75
-	// acceptingCosts is the same of what others on this machine compute, who have to accept them.
+	// acceptingCosts is the same share for other processes on this machine, which have to accept
+	// the connections.
 	acceptingCosts = .5
-	// openingUnsure is by how much more than any gain that may be off.
+	// openingUnsure is how many times further off this gain may be than others.
 	openingUnsure = 2
 )
 
-// gainOfKeeping is the gain when connections to others are kept, of which so many are opened for
-// each request. begun is the store that is busy beginning sessions on them; nil where there is
-// none.
+// gainOfKeeping is the gain from keeping connections to others. opened is how many are opened per
+// request. begun is the store that is busy beginning sessions on them; nil if there is none.
 func (e *Evidence) gainOfKeeping(opened float64, begun *dependency) Gain {
 	c := cure{saves: e.connectionShare()}
 	var assumed []string
@@ -110,8 +110,9 @@ func (e *Evidence) gainOfKeeping(opened float64, begun *dependency) Gain {
 	return g
 }
 
-// acceptors are those on this machine that accept the connections, but for one: how many processors
-// they use, and their names. Where it is known who is asked, nobody else's time is spared.
+// acceptors returns the processes on this machine that accept the connections, except for but: how
+// many processors they use, and their names. If the dependencies are known, nothing is saved in
+// other processes.
 func (e *Evidence) acceptors(but *dependency) (used float64, who string) {
 	all := e.dependencies()
 	var names []string
@@ -130,7 +131,7 @@ func (e *Evidence) acceptors(but *dependency) (used float64, who string) {
 	return e.others(), "everything else on the machine"
 }
 
-// onThisMachine says that an address is sure to be the machine's own.
+// onThisMachine reports whether an address is sure to be on this machine.
 func onThisMachine(to string) bool {
 	return strings.HasPrefix(to, "127.") || strings.HasPrefix(to, "[::1]") ||
 		strings.HasPrefix(to, measure.UnixAddress)

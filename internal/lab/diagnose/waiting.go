@@ -10,28 +10,29 @@ import (
 
 // waitingPlace is a well-known place in which goroutines wait for their turn.
 type waitingPlace struct {
-	// functions, one of which is in the stacks of those that wait; see fits.
+	// functions of which one is in the stacks of waiting goroutines; see fits.
 	functions []string
-	// what they wait for, behind "wait for".
+	// what they wait for, to follow "wait for".
 	what string
-	// widens is the knob, as advice.
+	// widens is the setting to change, as advice.
 	widens Action
-	// polls says that they sleep between looks at whether it is their turn, as others do whose work
-	// takes its time: those that do not sleep have to be as many as fit.
+	// polls says that waiting goroutines sleep between checks whether it is their turn. Goroutines
+	// whose work takes time sleep too, so the number of those that do not sleep must agree with
+	// Little's law.
 	polls bool
-	// vague says that all sorts of things are waited for in this way: what stands behind it has to
-	// be looked at too.
+	// vague says that goroutines wait for many different things in this way, so what is behind it
+	// must be checked too.
 	vague bool
 }
 
-// aLock is what they wait for who wait for a lock.
+// aLock is what goroutines wait for that wait for a lock.
 const aLock = "a lock"
 
-// aHalt is what they wait for who have the runtime stop everything.
+// aHalt is what goroutines wait for that make the runtime stop the world.
 const aHalt = "the runtime to stop the world"
 
 // waitingPlaces in the order in which a stack is compared with them: libraries before the channels
-// and locks that they are built of.
+// and locks that they are built on.
 var waitingPlaces = []waitingPlace{
 	{
 		functions: []string{"net/http.(*Transport).getConn"},
@@ -364,12 +365,13 @@ var servers = []string{
 	"github.com/cloudwego/hertz/pkg/protocol/http1.Server.Serve",
 }
 
-// timeoutHandler serves a request in a goroutine of its own, and waits for that with the one which
-// the server has given it.
+// timeoutHandler serves a request in a goroutine of its own. The goroutine that it was called on
+// waits for that one.
 const timeoutHandler = "net/http.(*timeoutHandler).ServeHTTP"
 
-// moduleOf is the module that a function is likely to be of: the host and the owner's repository of
-// a path that begins with a domain's name, and otherwise the first part.
+// moduleOf returns the module that a function probably belongs to. For a path that begins with a
+// domain name, that is the host and the module, with the owner between them for ownedHosts.
+// Otherwise it is the first part.
 func moduleOf(function string) string {
 	name := packageOf(function)
 	parts := strings.Split(name, "/")
@@ -383,11 +385,12 @@ func moduleOf(function string) string {
 	return strings.Join(parts[:min(len(parts), most)], "/")
 }
 
-// ownedHosts are those whose modules have their owner's name before their own; others serve modules
-// of one owner, as google.golang.org/grpc.
+// ownedHosts are hosts whose module paths name an owner before the module. Other hosts serve the
+// modules of one owner, such as google.golang.org/grpc.
 var ownedHosts = []string{"github.com", "gitlab.com", "bitbucket.org", "codeberg.org", "golang.org"}
 
-// ownAfter is the first frame from one on that is the service's code, and not of a module.
+// ownAfter returns the first frame, from an index on, that is the service's code, and not part of a
+// module.
 func ownAfter(stack []profile.Frame, from int, not string) (profile.Frame, bool) {
 	for _, f := range stack[from:] {
 		if profile.User(f) && moduleOf(f.Function) != not {
@@ -398,7 +401,7 @@ func ownAfter(stack []profile.Frame, from int, not string) (profile.Frame, bool)
 	return profile.Frame{}, false
 }
 
-// serving finds where in the service's code a goroutine is that serves a request.
+// serving returns where in the service's code a goroutine is that serves a request.
 func serving(stack []profile.Frame) (profile.Frame, bool) {
 	hands := func(f profile.Frame) bool { return f.Function == timeoutHandler }
 	if slices.ContainsFunc(stack, hands) {
@@ -412,11 +415,11 @@ func serving(stack []profile.Frame) (profile.Frame, bool) {
 	return profile.Frame{}, false
 }
 
-// waitsIn finds the well-known place in which a stack waits, and from where in the service's code.
-// Who waits on the network is not one: that is the work that others wait for.
+// waitsIn returns the well-known place in which a stack waits, and from where in the service's
+// code. A goroutine that waits on the network is not in one: it does the work that others wait for.
 func waitsIn(stack []profile.Frame) (at profile.Frame, place *waitingPlace) {
 	if len(stack) == 0 || !waits(stack[0]) {
-		return at, nil // it runs, or could
+		return at, nil // it runs, or could run
 	}
 	for i := range waitingPlaces {
 		w := &waitingPlaces[i]
@@ -431,16 +434,16 @@ func waitsIn(stack []profile.Frame) (at profile.Frame, place *waitingPlace) {
 	return at, nil
 }
 
-// waits says that a goroutine stands in the runtime, or in a system call or a function of C, which
-// may take its time.
+// waits reports whether a goroutine is parked in the runtime, or is in a system call or a C
+// function, which may take long.
 func waits(leaf profile.Frame) bool {
 	return leaf.Function == "runtime.gopark" || leaf.Function == "runtime.cgocall" ||
 		fits(leaf.Function, "syscall.") || fits(leaf.Function, "internal/runtime/syscall.") ||
 		fits(leaf.Function, "golang.org/x/sys/unix.")
 }
 
-// takesLock is the function by which a goroutine takes the lock that it waits for, which may be one
-// of a library's.
+// takesLock returns the function by which a goroutine takes the lock that it waits for. It may be a
+// library's function.
 func takesLock(stack []profile.Frame) (at profile.Frame, ok bool) {
 	_, place := waitsIn(stack)
 	if place == nil || place.what != aLock {
@@ -449,8 +452,8 @@ func takesLock(stack []profile.Frame) (at profile.Frame, ok bool) {
 	return stack[outermost(stack, place.functions)+1], true
 }
 
-// outermost is the index of the frame nearest to the root that is one of some functions; -1 without
-// one.
+// outermost returns the index of the frame nearest to the root that is one of some functions; -1 if
+// there is none.
 func outermost(stack []profile.Frame, functions []string) int {
 	for i, f := range slices.Backward(stack) {
 		if slices.ContainsFunc(functions, func(n string) bool { return fits(f.Function, n) }) {
@@ -460,7 +463,7 @@ func outermost(stack []profile.Frame, functions []string) int {
 	return -1
 }
 
-// onNetwork says that a goroutine waits for the other end of a connection.
+// onNetwork reports whether a goroutine waits for the other end of a connection.
 func onNetwork(stack []profile.Frame) bool {
 	return slices.ContainsFunc(stack, func(f profile.Frame) bool {
 		return slices.ContainsFunc(answers, func(n string) bool { return fits(f.Function, n) })
@@ -475,23 +478,24 @@ var answers = []string{
 	"google.golang.org/grpc.(*ClientConn).Invoke",
 }
 
-// queue is where requests stand in line, as a goroutine profile shows it.
+// queue is where requests queue, from a goroutine profile.
 type queue struct {
 	place *waitingPlace
 	where []profile.Place
-	// waiting are the goroutines that stand there, and inside those that serve a request and have
-	// passed it; atHalf are those that stood there at half of the line.
+	// waiting are the goroutines that queue there. inside are those that serve a request and have
+	// passed the queue. atHalf are those that queued there at half of the line.
 	waiting, inside, atHalf float64
 }
 
 const (
-	// fewestWaiting is how many goroutines in one place are a queue, and not a moment's chance.
+	// fewestWaiting is the minimum number of goroutines in one place that are a queue, and not
+	// chance.
 	fewestWaiting = 4
-	// mostlyWaiting is the share of the requests that stand there, when that is what limits them.
+	// mostlyWaiting is the minimum share of the requests in the queue if that is what limits them.
 	mostlyWaiting = .5
 )
 
-// inLine finds where most of the requests of a step stand in line; nil where there is no goroutine
+// inLine finds where most of the requests of a step queue. It returns nil if there is no goroutine
 // profile, or no such place.
 func (e *Evidence) inLine(m *Moment) *queue {
 	p := m.Profile(kindGoroutine)
@@ -520,7 +524,7 @@ func (e *Evidence) inLine(m *Moment) *queue {
 		}
 	}
 	var best *queue
-	function := "" // of a vague place: others may wait for something else in it
+	function := "" // of a vague place: others may wait there for something else
 	for w, of := range counts {
 		all := 0.0
 		for f, n := range of {
@@ -559,13 +563,13 @@ func (e *Evidence) inLine(m *Moment) *queue {
 
 // What a goroutine is doing, for standing.
 const (
-	stateWaits  = "waits"  // it serves a request and stands in a well-known place
-	stateServes = "serves" // it serves a request otherwise
-	stateHelper = "helper" // it serves none itself, and waits for an answer from outside
+	stateWaits  = "waits"  // serves a request and waits in a well-known place
+	stateServes = "serves" // serves a request otherwise
+	stateHelper = "helper" // serves no request itself, and waits for an answer from outside
 )
 
-// standing is what a goroutine does: a state, and where it waits the place's first function and the
-// function of the service; empty for one that has nothing to do with requests.
+// standing returns what a goroutine does: a state and, if it waits, the place's first function and
+// the function of the service. It is empty for a goroutine that has nothing to do with requests.
 func standing(stack []profile.Frame) string {
 	if _, serves := serving(stack); serves {
 		if at, place := waitsIn(stack); place != nil {

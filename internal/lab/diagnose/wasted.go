@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// leastWasted is the share of the processor time from which on a kind of waste is a finding,
-	// and leastCommon the same for one that honest work has some of too.
+	// leastWasted is the share of the processor time from which on a kind of waste is a finding.
+	// leastCommon is the same for a kind that honest work has some of too.
 	leastWasted, leastCommon = .25, .35
-	// mostlyThere is the share of a common waste that has to be in one function.
+	// mostlyThere is the minimum share of a common waste that must be in one function.
 	mostlyThere = .6
 )
 
@@ -20,12 +20,12 @@ const (
 type wasted struct {
 	*waste
 	share float64         // of the processor time at the line
-	where []profile.Place // who has it done, those that do the most of it first
-	calls string          // what of a library the first of them calls for it; may be empty
+	where []profile.Place // functions that cause it, those that cause the most first
+	calls string          // library function that the first of them calls for it; may be empty
 }
 
-// wasting finds what of the processor time is waste, whichever functions have it done and however
-// many of a library's do it; nil where none is enough for a finding.
+// wasting finds the waste in the processor time, whichever functions cause it, and however many
+// library functions do it. It returns nil if no kind of waste is large enough for a finding.
 func (e *Evidence) wasting() *wasted {
 	if e.wastes != nil {
 		return e.wastes.found
@@ -68,11 +68,11 @@ func (e *Evidence) wasting() *wasted {
 	return e.wastes.found
 }
 
-// wasteSought is what wasting found, once it has looked.
+// wasteSought is the result of wasting, once it has looked.
 type wasteSought struct{ found *wasted }
 
-// called is what the first place calls of a library for most of a waste; empty where it is its own
-// code, or no one thing.
+// called returns the library function that the first place calls for most of a waste. It is empty
+// if that is its own code, or several functions.
 func (f *wasted) called(p *profile.Profile) string {
 	weights := p.Classify(profile.CPU, func(stack []profile.Frame) string {
 		if wasteOf(stack) != f.waste {
@@ -97,7 +97,7 @@ func (f *wasted) called(p *profile.Profile) string {
 	return ""
 }
 
-// wasteIndex knows frames by the wastes.
+// wasteIndex finds the wastes of a frame.
 var wasteIndex = func() (x index) {
 	for i, w := range wastes {
 		x.add(i, w.functions, w.begins, w.files)
@@ -105,9 +105,9 @@ var wasteIndex = func() (x index) {
 	return x
 }()
 
-// wasteOf is the waste that is under way in a stack; nil for none. Of a program of Go only the
-// stacks are looked at in which the service's code is; an interpreter's have none where only its
-// own functions were seen.
+// wasteOf returns the waste that a stack is doing; nil if there is none. In Go programs only stacks
+// with code of the service are considered. Stacks of an interpreter lack such code if only the
+// interpreter's own functions were seen.
 func wasteOf(stack []profile.Frame) *waste {
 	class := classOf(stack)
 	if class != classOwn && (class != classRuntime || inGo(stack)) {
@@ -127,8 +127,8 @@ func wasteOf(stack []profile.Frame) *waste {
 	return nil
 }
 
-// has finds who has a waste done that is in a stack, and where in the stack that is: the first of
-// the service's functions that is not of the library which does it, or that library's own function.
+// has returns who causes a waste in a stack, and the index of that frame: the nearest caller of the
+// library that is the service's own code, or otherwise the library's own function.
 func (w *waste) has(stack []profile.Frame) (at profile.Frame, i int) {
 	does, bit := 0, w.bit()
 	for j, f := range slices.Backward(stack) {
@@ -147,13 +147,13 @@ func (w *waste) has(stack []profile.Frame) (at profile.Frame, i int) {
 	return stack[does], does
 }
 
-// bit is the waste's in the index.
+// bit returns the waste's bit in the index.
 func (w *waste) bit() uint64 {
 	return 1 << slices.IndexFunc(wastes, func(o waste) bool { return o.what == w.what })
 }
 
-// sameLibrary says that two functions are likely to be of one library: of one module in Go, of one
-// group of packages in Java, and of one folder elsewhere.
+// sameLibrary reports whether two functions probably belong to one library: to one module in Go,
+// one group of packages in Java, and one folder elsewhere.
 func sameLibrary(a, b profile.Frame) bool {
 	if a == b {
 		return true
@@ -174,15 +174,15 @@ func sameLibrary(a, b profile.Frame) bool {
 	return of(a) == of(b)
 }
 
-// inGo says that a stack is of a program of Go.
+// inGo reports whether a stack is from a Go program.
 func inGo(stack []profile.Frame) bool {
 	return slices.ContainsFunc(stack, func(f profile.Frame) bool {
 		return strings.HasPrefix(f.Function, "runtime.")
 	})
 }
 
-// sorters are functions of libraries that ask again and again which of two things comes first, and
-// comparers are what somebody calls to answer that.
+// sorters are library functions that ask again and again which of two things comes first. comparers
+// are what is called to answer that.
 var (
 	sorters = []string{
 		"sort.Slice", "sort.SliceStable", "sort.Sort", "sort.Stable", "slices.SortFunc",
@@ -201,8 +201,8 @@ var (
 	}
 )
 
-// makesSortKeys says that a comparison for a sort calls a library to do more than compare: what
-// that finds is of one of the two things, and the same in each of their comparisons.
+// makesSortKeys reports whether a comparison for a sort calls a library to do more than compare.
+// The result depends on one of the two things, and is the same in each of its comparisons.
 func makesSortKeys(stack []profile.Frame) bool {
 	is := func(f profile.Frame, names []string) bool {
 		return slices.ContainsFunc(names, func(n string) bool {
@@ -217,8 +217,8 @@ func makesSortKeys(stack []profile.Frame) bool {
 	return own > 0 && !is(stack[own-1], comparers)
 }
 
-// plainName is a C function's name without the underscores before it and the kind of processor
-// behind.
+// plainName returns a C function's name without leading underscores and without the suffix for the
+// kind of processor.
 func plainName(function string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(function, "_"), "_")
 	return name

@@ -6,33 +6,33 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// waste is a kind of work that is the same each time, or that another way of writing spares. It is
-// known by what of a library does it: by names of functions where these are whole, as in Go and
-// Java, and by files where a function's name alone says little.
+// waste is a kind of work that has the same result each time, or that other code would avoid. It is
+// known by the library code that does it: by function names if these are complete, as in Go and
+// Java, and by files if a function's name alone says little.
 type waste struct {
 	what      string
-	functions []string // as fits has them
-	files     []string // the last two parts of the path of a file of the library, or a folder of it
-	// begins is how names of functions begin that stand in its stacks, and searches the names of C
-	// functions that stand at the end of them, without what C libraries put around these for the
-	// kind of processor: "rawmemchr" for "__rawmemchr_evex".
+	functions []string // as understood by fits
+	files     []string // the last two parts of the path of a library file, or a folder of it
+	// begins are prefixes of function names anywhere in its stacks. searches are names of C
+	// functions at the end of them, without what C libraries add for the kind of processor:
+	// "rawmemchr" for "__rawmemchr_evex".
 	begins, searches []string
-	is               func(stack []profile.Frame) bool // further stacks; nil for none
-	// common says that honest work has some of it too: it takes more of it, for one function, to be
-	// a waste.
+	is               func(stack []profile.Frame) bool // further stacks; may be nil
+	// common says that honest work does some of it too. It is a waste only if it takes more time,
+	// in one function.
 	common bool
-	// asked says that it counts only where the service's own code is seen to have it done: servers
-	// and interpreters do it for work of theirs.
+	// asked says that it counts only if the service's own code is seen to cause it. Servers and
+	// interpreters also do it for their own work.
 	asked bool
-	// instead is what to do, where there is more to say than for any waste.
+	// instead is what to do, if there is more to say than for any waste.
 	instead string
 }
 
-// wastes in the order in which a stack is compared with them: the first that fits has it.
+// wastes in the order in which a stack is compared with them: the first that fits takes the stack.
 var wastes = slices.Concat(wholeWastes, commonWastes)
 
-// wholeWastes are what is made for each request and could be made once, and some of what is done
-// again and again.
+// wholeWastes are work that is done for each request and could be done once, and some of the work
+// that is done again and again.
 var wholeWastes = []waste{
 	{
 		what: "regular expressions that are compiled each time",

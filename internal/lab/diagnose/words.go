@@ -20,16 +20,16 @@ func rate(perSecond float64) string { return format.Digits(perSecond) + " reques
 
 func perSecond(v float64) string { return format.Digits(v) + " a second" }
 
-// times is "2.4 times".
+// times returns text such as "2.4 times".
 func times(factor float64) string { return fmt.Sprintf("%.2g times", factor) }
 
-// span is a length of time in seconds.
+// span formats a length of time given in seconds.
 func span(seconds float64) string { return format.Duration(seconds * 1e9) }
 
 func size(bytes float64) string { return format.Bytes(bytes) }
 
-// filled is a command of a rule's advice with what the run knows in the place of TARGET,
-// OBJECTIVES, PORT, PID and INSIDE, which is where the service's profiles are. What the run does not
+// filled returns a command of a rule's advice in which TARGET, OBJECTIVES, PORT, PID and INSIDE
+// (the address of the service's profiles) are replaced by what the run knows. What the run does not
 // know stays, for a person to fill in.
 func (e *Evidence) filled(command string) string {
 	m := &e.Run.Manifest
@@ -55,7 +55,7 @@ func (e *Evidence) filled(command string) string {
 		if argument == "--pprof" && i+1 < len(m.Command) {
 			value, joined = m.Command[i+1], true
 		}
-		// It stands within a shell's quotes.
+		// It is put inside a shell's quotes.
 		if joined && !strings.ContainsAny(value, "'\\\n") {
 			put("INSIDE", strings.TrimSuffix(strings.TrimRight(value, "/"), "/debug/pprof"))
 		}
@@ -63,12 +63,12 @@ func (e *Evidence) filled(command string) string {
 	return strings.NewReplacer(known...).Replace(command)
 }
 
-// profileFile is where a profile lies.
+// profileFile returns the path of a profile.
 func (e *Evidence) profileFile(m *Moment, kind string) string {
 	return filepath.Join(e.Run.Dir, "steps", fmt.Sprintf("%04d", m.Step.Plan.Number), kind+".pb.gz")
 }
 
-// listOf is the command that shows a function's lines with their weight.
+// listOf returns the command that shows a function's lines with their weight.
 func (e *Evidence) listOf(function string) string {
 	return format.Command("go", "tool", "pprof", "-list", "^"+regexp.QuoteMeta(function)+"$",
 		e.profileFile(e.AtLine, kindCPU))
