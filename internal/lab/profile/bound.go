@@ -7,16 +7,16 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// How many things a profile may hold. A thing of two bytes becomes one of a hundred in memory, so
-// they are counted before pprof's reader makes them.
+// How many things a profile may hold. A thing of two bytes takes a hundred in memory, so things are
+// counted before pprof's parser makes them.
 const (
 	mostTypes    = 100 // Go's have four
 	mostSamples  = 200_000
-	mostMappings = 1 << 16   // as many as Linux lets a process have, unless it is told otherwise
-	mostOthers   = 500_000   // locations, lines of them, functions, and texts, each
+	mostMappings = 1 << 16   // Linux's default limit for a process
+	mostOthers   = 500_000   // locations, their lines, functions, and strings, each
 	mostParts    = 8_000_000 // fields of all of these, and frames of all stacks
 	mostLines    = mostDepth // inlined calls at one location
-	// bytes that are read of a text: as long as a file's path may be, and more than is kept of any
+	// bytes of a string that are read: the maximum length of a file's path, and more than is kept
 	mostText = 4 << 10
 )
 
@@ -28,17 +28,17 @@ const (
 	fieldLocation protowire.Number = 4
 	fieldFunction protowire.Number = 5
 	fieldString   protowire.Number = 6
-	// pprof's reader tells by it that there are two profiles in one
+	// A second one tells pprof's parser that there are two profiles in one.
 	fieldTime     protowire.Number = 9
 	fieldDuration protowire.Number = 10
 
 	fieldLine      protowire.Number = 4 // of a location
 	fieldLocations protowire.Number = 1 // of a sample, packed
 	fieldValues    protowire.Number = 2 // of a sample, packed
-	fieldLabel     protowire.Number = 3 // of a sample, and not read
+	fieldLabel     protowire.Number = 3 // of a sample, not read
 )
 
-// fields are these, with how many of each there may be and what they are called.
+// fields are the fields of a profile, with the limit on their number, and their name.
 var fields = map[protowire.Number]struct {
 	most int
 	name string
@@ -55,9 +55,10 @@ var fields = map[protowire.Number]struct {
 
 var errNoProfile = errors.New("this is not a profile in pprof's format")
 
-// lean is a profile with nothing in it that is not read here, as pprof's reader makes memory of it
-// all: of each byte of the comments a text, and for a sample's labels three maps that have room for
-// all of them. Texts are cut to what is read of them. An error says why a profile must not be read.
+// lean returns a profile without what is not read here, because pprof's parser allocates memory for
+// all of it: a string for each byte of the comments, and for a sample's labels three maps that have
+// room for all of them. Strings are cut to mostText. An error says why the profile must not be
+// parsed.
 func lean(raw []byte) ([]byte, error) {
 	out := make([]byte, 0, len(raw))
 	counts := map[protowire.Number]int{}
@@ -104,7 +105,7 @@ func lean(raw []byte) ([]byte, error) {
 	return out, nil
 }
 
-// sample is a sample without its labels, and the number of its parts.
+// sample returns a sample without its labels, and the number of its parts.
 func sample(message []byte) (short []byte, parts int, err error) {
 	short = make([]byte, 0, len(message))
 	for len(message) > 0 {
@@ -144,7 +145,7 @@ func location(message []byte) (parts, lines int, err error) {
 	return parts, lines, nil
 }
 
-// field takes the first field off a message. content is empty for a field that is a number.
+// field splits the first field from a message. content is empty for a numeric field.
 func field(message []byte) (number protowire.Number, content, rest []byte, err error) {
 	number, wire, n := protowire.ConsumeTag(message)
 	if n < 0 {
@@ -162,7 +163,7 @@ func field(message []byte) (number protowire.Number, content, rest []byte, err e
 	return number, content, message[n:], nil
 }
 
-// varints is how many numbers a packed list has.
+// varints returns how many numbers a packed list has.
 func varints(packed []byte) (n int) {
 	for _, b := range packed {
 		if b < 0x80 {

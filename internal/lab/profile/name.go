@@ -2,8 +2,8 @@ package profile
 
 import "strings"
 
-// clean is a function's name without type arguments: "main.Map[go.shape.int]" and "main.Map[...]"
-// are "main.Map". All instances of a generic function are one place in the code.
+// clean returns a function's name without type arguments: "main.Map[go.shape.int]" and
+// "main.Map[...]" become "main.Map". All instances of a generic function are one place in the code.
 func clean(name string) string {
 	at := strings.IndexByte(name, '[')
 	if at <= 0 || !strings.Contains(name[at:], "]") {
@@ -24,8 +24,8 @@ func clean(name string) string {
 	return clip(out.String())
 }
 
-// unwrapped is the function in which the compiler made a wrapper around the call of a go or defer
-// statement: that of "main.sell.deferwrap1" is "main.sell". Other functions are their own.
+// unwrapped returns the function in which the compiler wrapped the call of a go or defer statement:
+// "main.sell" for "main.sell.deferwrap1". Other functions are returned unchanged.
 func unwrapped(name string) string {
 	for _, wrapper := range []string{".deferwrap", ".gowrap"} {
 		if i := strings.LastIndex(name, wrapper); i > 0 &&
@@ -36,7 +36,7 @@ func unwrapped(name string) string {
 	return name
 }
 
-// shortFile is the last two parts of a file's path.
+// shortFile returns the last two parts of a file's path.
 func shortFile(name string) string {
 	if i := strings.LastIndexByte(name, '/'); i > 0 {
 		if j := strings.LastIndexByte(name[:i], '/'); j >= 0 {
@@ -51,7 +51,7 @@ type Origin int
 
 // The origins.
 const (
-	// Own is the service's code, and the libraries it chose.
+	// Own is the service's code, and the libraries that it chose.
 	Own Origin = iota
 	// Standard is Go's standard library, and golang.org/x.
 	Standard
@@ -59,9 +59,9 @@ const (
 	Runtime
 )
 
-// OriginOf says whose code a function is, from its name alone. The standard library is known by the
-// first part of its packages' paths, so that modules whose names have no dot are still taken for
-// what they are.
+// OriginOf returns whose code a function is, from its name alone. The standard library is
+// recognized by the first part of its package paths, so that modules whose names have no dot are
+// still recognized as such.
 func OriginOf(function string) Origin {
 	first := function
 	if i := strings.IndexByte(first, '/'); i >= 0 {
@@ -85,11 +85,12 @@ func OriginOf(function string) Origin {
 	return Own
 }
 
-// User says whether a frame is in the service's code or in a library it chose, and not in Go's own.
+// User reports whether a frame is in the service's code or in a library that it chose, and not in
+// Go's own.
 func User(f Frame) bool { return f.Origin() == Own }
 
-// Origin is whose code a frame is. In a profile that is not of a Go program its file and binary say
-// that, and not its name.
+// Origin returns whose code a frame is. In a profile that is not of a Go program, this depends on
+// the frame's file and binary, and not only on its name.
 func (f Frame) Origin() Origin {
 	if f.whose > 0 {
 		return Origin(f.whose - 1)

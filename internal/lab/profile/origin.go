@@ -7,8 +7,8 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// ofGo says whether a profile is of a Go program: names alone say then whose code a function is. In
-// one that is not, names say little, and files and binaries more.
+// ofGo reports whether a profile is of a Go program. If it is, names alone determine whose code a
+// function is. If it is not, names say little, and files and binaries say more.
 func ofGo(p *profile.Profile) bool {
 	for _, f := range p.Function {
 		if strings.HasSuffix(f.Filename, ".go") || strings.HasPrefix(f.Name, "runtime.") {
@@ -19,7 +19,7 @@ func ofGo(p *profile.Profile) bool {
 	return len(p.Function) == 0
 }
 
-// foreign says whose code a function is that is not of a Go program.
+// foreign returns whose code a function is that is not of a Go program.
 func foreign(name, file, binary string) Origin {
 	switch {
 	case strings.HasPrefix(name, "[") || strings.HasPrefix(binary, "["):
@@ -44,12 +44,12 @@ func foreign(name, file, binary string) Origin {
 	return Own
 }
 
-// internals are what V8 calls what is not JavaScript.
+// internals are V8's names for what is not JavaScript.
 var internals = map[string]bool{
 	"(program)": true, "(garbage collector)": true, "(root)": true, "(idle)": true,
 }
 
-// compiledParts says whether V8's map of compiled code names a part of V8's own.
+// compiledParts reports whether V8's map of compiled code names a part of V8 itself.
 func compiledParts(name string) bool {
 	for _, prefix := range []string{"Builtin:", "BytecodeHandler:", "Stub:", "RegExp:", "Handler:"} {
 		if strings.HasPrefix(name, prefix) {
@@ -59,8 +59,8 @@ func compiledParts(name string) bool {
 	return false
 }
 
-// ofBinary judges code that was compiled ahead. Shared libraries are mostly the distribution's:
-// what they do counts as done by who called them.
+// ofBinary classifies code that was compiled ahead of time. Shared libraries are mostly the
+// distribution's, so their work counts for their caller.
 func ofBinary(name, binary, file string) Origin {
 	for _, prefix := range runtimes {
 		if strings.HasPrefix(binary, prefix) {
@@ -79,8 +79,8 @@ func ofBinary(name, binary, file string) Origin {
 	return Own
 }
 
-// compiledIn says that a function of a binary is of the standard library of C++ or Rust, of which
-// templates and generic functions are compiled into the program.
+// compiledIn reports whether a function of a binary is from the standard library of C++ or Rust,
+// whose templates and generic functions are compiled into the program.
 func compiledIn(name string) bool {
 	for _, result := range []string{"void ", "bool "} {
 		name = strings.TrimPrefix(name, result)
@@ -96,14 +96,15 @@ func compiledIn(name string) bool {
 	return false
 }
 
-// runtimes begin the names of interpreters and of libraries that any program has.
+// runtimes are prefixes of the names of interpreters, and of libraries that any program has.
 var runtimes = []string{
 	"python", "libpython", "node", "libnode", "ruby", "libruby", "php", "libphp", "java", "libjvm",
 	"libjava", "libcoreclr", "dotnet", "perl", "libperl", "beam", "libc.so", "libc-", "libc++",
 	"libm.so", "libpthread", "libstdc++", "libgcc_s", "ld-linux", "ld-musl", "libuv.so",
 }
 
-// libraries say of the files of a language whether they are its standard library.
+// libraries are functions that report, for a language's source files, whether they are its standard
+// library.
 var libraries = map[string]func(file string) bool{
 	".py": func(file string) bool {
 		if strings.Contains(file, "/site-packages/") || strings.Contains(file, "/dist-packages/") {
@@ -112,7 +113,7 @@ var libraries = map[string]func(file string) bool{
 		if strings.Contains(file, "/lib/python") || strings.HasPrefix(file, "<frozen ") {
 			return true
 		}
-		// py-spy leaves the library's folder out.
+		// py-spy omits the library's folder.
 		first, _, _ := strings.Cut(strings.TrimSuffix(file, ".py"), "/")
 		return pythonModules[first]
 	},

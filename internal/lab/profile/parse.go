@@ -14,24 +14,23 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// What a profile may be. Those of a large Go service have some ten thousand samples and are below a
-// megabyte.
+// Limits on a profile. The profiles of a large Go service have some ten thousand samples and are
+// below a megabyte.
 const (
 	mostCompressed = 32 << 20 // bytes
 	mostRaw        = 64 << 20 // bytes; mostParts of the usual size fill half of it
 	mostName       = 300      // bytes of a function's or a file's name
-	// A stack that is deeper keeps leafPart frames at the leaf and rootPart at the root, and Cut
-	// between them: what is at the leaf says where the weight is, and what is at the root who
-	// wanted it.
+	// A deeper stack keeps leafPart frames at the leaf and rootPart at the root, and Cut between
+	// them. The leaf says where the weight is, and the root says who caused it.
 	mostDepth = 512
 	leafPart  = 384
 	rootPart  = mostDepth - leafPart - 1
 )
 
-// Cut is the function of a frame that stands for those left out of a stack that is too deep.
+// Cut is the function of the frame that stands for the frames left out of a stack that is too deep.
 const Cut = "… (too deep)"
 
-// Parse reads a profile in pprof's format, compressed or not. It keeps nothing of data. Its errors
+// Parse parses a profile in pprof's format, compressed or not. It does not retain data. Its errors
 // are one line, and say what is wrong with the profile.
 func Parse(data []byte) (*Profile, error) {
 	from, err := Read(data)
@@ -41,8 +40,8 @@ func Parse(data []byte) (*Profile, error) {
 	return build(from)
 }
 
-// Read is Parse without the tables: pprof's own form, without what is not read here. It is for who
-// makes another profile of it.
+// Read is like Parse, but returns pprof's own form, without what is not read here. It is for
+// callers that make another profile from it.
 func Read(data []byte) (*profile.Profile, error) {
 	raw, err := unpack(data)
 	if err != nil {
@@ -64,7 +63,7 @@ func Read(data []byte) (*profile.Profile, error) {
 	return from, nil
 }
 
-// unpack decompresses what is compressed.
+// unpack decompresses data if it is compressed.
 func unpack(data []byte) ([]byte, error) {
 	switch {
 	case len(data) == 0:
@@ -94,15 +93,15 @@ type builder struct {
 	out   *Profile
 	ids   map[Frame]int32
 	lines map[*profile.Location][]int32
-	cut   int32 // the id of the frame Cut, -1 while there is none
+	cut   int32 // ID of the frame Cut; -1 if there is none yet
 	names map[*profile.Function]Frame
-	goes  bool // it is of a Go program
-	// What texts have become.
+	goes  bool // the profile is of a Go program
+	// The results for long strings.
 	functions, files, binaries memo
 }
 
-// memo keeps what long texts have become: half a million functions may have the same one. A short
-// one is sooner made again than looked up.
+// memo caches the results for long strings: half a million functions may have the same one. For a
+// short string, computing the result is faster than looking it up.
 type memo map[string]string
 
 func (m memo) of(text string, become func(string) string) string {
@@ -143,7 +142,7 @@ func build(from *profile.Profile) (*Profile, error) {
 	return b.out, nil
 }
 
-// per is how many of a unit of time are a second. Bytes and counts are as they should be.
+// per returns how many of a unit of time are a second. Bytes and counts stay as they are.
 func per(unit string) float64 {
 	switch unit {
 	case "nanoseconds":
@@ -156,7 +155,7 @@ func per(unit string) float64 {
 	return 1
 }
 
-// stack is a stack's frames, the leaf first.
+// stack returns a stack's frames, the leaf first.
 func (b *builder) stack(locations []*profile.Location) []int32 {
 	depth := 0
 	for _, l := range locations {
@@ -190,7 +189,7 @@ func (b *builder) stack(locations []*profile.Location) []int32 {
 	return all
 }
 
-// location is the frames of a location, the innermost inlined call first.
+// location returns the frames of a location, the innermost inlined call first.
 func (b *builder) location(l *profile.Location) []int32 {
 	if known, ok := b.lines[l]; ok {
 		return known
@@ -238,8 +237,8 @@ func (b *builder) id(f Frame) int32 {
 	return id
 }
 
-// unnamed is what code without symbols is called: what it was loaded from, or nothing but that it
-// is unknown. Addresses would make a function of every instruction.
+// unnamed returns the name for code without symbols: the binary that it was loaded from, or
+// "[unknown]". Addresses would make every instruction a function.
 func (b *builder) unnamed(l *profile.Location) string {
 	if l.Mapping != nil && l.Mapping.File != "" {
 		return b.binaries.of(l.Mapping.File, func(file string) string {
@@ -249,7 +248,7 @@ func (b *builder) unnamed(l *profile.Location) string {
 	return "[unknown]"
 }
 
-// binaryOf is the program or library that code was loaded from, "" when it is not known.
+// binaryOf returns the program or library that code was loaded from; "" if it is not known.
 func binaryOf(l *profile.Location) string {
 	if l.Mapping == nil {
 		return ""
@@ -257,7 +256,7 @@ func binaryOf(l *profile.Location) string {
 	return l.Mapping.File
 }
 
-// clip bounds a text of a profile, and makes it one line of valid UTF-8.
+// clip limits the length of a profile's string, and makes it one line of valid UTF-8.
 func clip(s string) string {
 	s = format.Clean(s)
 	if len(s) <= mostName {

@@ -1,4 +1,4 @@
-// Package profile reads pprof profiles and says where in the code their weight is: by function, by
+// Package profile reads pprof profiles and finds where in the code their weight is: by function, by
 // caller and by stack, in one profile or in the difference between two. It must know nothing of
 // runs, rules or pages, and trusts no byte: profiles come from a service over the network.
 package profile
@@ -7,19 +7,19 @@ import "strconv"
 
 // Place is a place in a program's code.
 type Place struct {
-	// Function: as the profile has it, without type arguments: "main.(*Shop).cart"
+	// Function is the name in the profile, without type arguments: "main.(*Shop).cart"
 	Function string `json:"function"`
-	File     string `json:"file"` // shortened to its last two parts
-	// Line: the heaviest of the function's lines; 0 when it is not known
+	File     string `json:"file"` // the last two parts of its path
+	// Line is the heaviest of the function's lines; 0 if it is not known
 	Line int `json:"line"`
-	// Share of the profile's weight that is there, 0 to 1, and what is meant by it, for a person:
-	// "of the processor time".
+	// Share is the part of the profile's weight that is there, 0 to 1. Of says what it is a share
+	// of, for a person: "of the processor time".
 	Share float64 `json:"share"`
 	Of    string  `json:"of"`
 }
 
-// At is the place as a person reads it: "shop/cart.go:12", without the line or empty where these
-// are not known.
+// At formats the place for a person: "shop/cart.go:12". It leaves out the line if it is not known,
+// and is empty if the file is not known.
 func (p Place) At() string {
 	if p.File == "" || p.Line == 0 {
 		return p.File
@@ -27,18 +27,18 @@ func (p Place) At() string {
 	return p.File + ":" + strconv.Itoa(p.Line)
 }
 
-// Frame is one call in a stack. Calls that the compiler inlined have frames of their own.
+// Frame is one call in a stack. Calls that the compiler inlined have their own frames.
 type Frame struct {
 	Function string // without type arguments
-	File     string // shortened to its last two parts; empty when it is not known
-	Line     int    // 0 when it is not known
-	// whose is 1 more than whose code it is, where more than the name was needed to say that, and
-	// 0 elsewhere. All frames of a function have the same.
+	File     string // the last two parts of its path; empty if it is not known
+	Line     int    // 0 if it is not known
+	// whose is 1 plus the frame's Origin if that was not determined from the name alone, and 0
+	// otherwise. It is the same in all frames of a function.
 	whose int8
 }
 
-// What a profile of Go may weigh. A kind is named as the profile names it, so that those of other
-// languages can be asked for as well.
+// The kinds of weight that a Go profile may have. A kind has the profile's own name for it, so that
+// kinds of other languages can be used as well.
 const (
 	CPU          = "cpu"           // processor seconds
 	AllocSpace   = "alloc_space"   // bytes allocated
@@ -50,13 +50,13 @@ const (
 	Delay        = "delay"         // seconds of such waits
 )
 
-// samples is how often a processor profile found a stack running.
+// samples is how many times a processor profile found a stack running.
 const samples = "samples"
 
-// kindWords says a kind to a person.
+// kindWords describes a kind for a person.
 type kindWords struct {
 	unit, of string
-	rate     bool // it grows with time, so that its weight is for a second
+	rate     bool // it grows with time, so its weight is per second
 }
 
 var inWords = map[string]kindWords{
@@ -71,21 +71,20 @@ var inWords = map[string]kindWords{
 	Delay:        {"seconds waited", "of the time waited", true},
 }
 
-// Profile is a profile that was read. It is not changed any more and may be used by many
-// goroutines.
+// Profile is a parsed profile. It does not change, so several goroutines may use it at once.
 //
-// A kind that the profile does not have weighs nothing: its total is 0, it has no tree, and nothing
-// is at its top.
+// A kind that the profile does not have weighs nothing: its total is 0, it has no tree, and it has
+// no top places.
 type Profile struct {
 	types   []sampleType
 	seconds float64
-	frames  []Frame // all different; stacks name them by index
+	frames  []Frame // all different; stacks refer to them by index
 	stacks  []stack
 }
 
 type sampleType struct {
 	name string
-	per  float64 // how many of the profile's unit are a second; 1 where it is not a time
+	per  float64 // how many of the profile's unit are a second; 1 if it is not a time
 }
 
 // stack is one sample: the frames, the leaf first, and a value for each of the profile's types.
@@ -94,7 +93,7 @@ type stack struct {
 	values []int64
 }
 
-// Kinds are the names of what the profile weighs, in its order.
+// Kinds returns the names of the kinds of weight in the profile, in its order.
 func (p *Profile) Kinds() []string {
 	var all []string
 	for _, t := range p.types {
@@ -103,11 +102,12 @@ func (p *Profile) Kinds() []string {
 	return all
 }
 
-// Seconds is how long the profile was taken; 0 for one of a moment, or since the process started.
+// Seconds returns how long the profile was taken; 0 for a profile of one moment, or since the
+// process started.
 func (p *Profile) Seconds() float64 { return p.seconds }
 
-// Total is the weight of all stacks: for a second of the profile's time where Rate says so, else as
-// it stands.
+// Total returns the weight of all stacks: per second of the profile's time if Rate says so, and
+// otherwise as it is.
 func (p *Profile) Total(kind string) (sum float64) {
 	for _, w := range p.weighed(kind) {
 		sum += w.weight
@@ -115,11 +115,12 @@ func (p *Profile) Total(kind string) (sum float64) {
 	return sum
 }
 
-// Rate says whether weights of a kind are for a second of the profile's time: those of goroutines
-// and of the live heap never are, nor any of a profile that does not say how long it was taken.
+// Rate reports whether weights of a kind are per second of the profile's time. They are not for
+// goroutines and for the live heap, nor in a profile that does not say how long it was taken.
 func (p *Profile) Rate(kind string) bool { return inWords[kind].rate && p.seconds > 0 }
 
-// Unit is what weights of a kind are, for a person: "processor seconds a second", "goroutines".
+// Unit returns the unit of a kind's weights, for a person: "processor seconds a second",
+// "goroutines".
 func (p *Profile) Unit(kind string) string {
 	unit := inWords[kind].unit
 	if unit == "" {
@@ -137,9 +138,9 @@ type weighed struct {
 	weight float64
 }
 
-// weighed are the stacks that weigh anything. The difference of two profiles, which is what Go
-// gives for a stretch of time, may hold negative values, as where memory was freed: they are left
-// out.
+// weighed returns the stacks with a positive weight. A difference of two profiles, which is what Go
+// returns for a period of time, may have negative values, for example where memory was freed. They
+// are left out.
 func (p *Profile) weighed(kind string) (all []weighed) {
 	for i, t := range p.types {
 		if t.name != kind {
@@ -159,8 +160,8 @@ func (p *Profile) weighed(kind string) (all []weighed) {
 	return nil
 }
 
-// grain is what one sample weighs; 0 when the profile does not count samples, or the kind is none
-// that they measure.
+// grain returns the weight of one sample. It is 0 if the profile does not count samples, or if the
+// samples do not measure the kind.
 func (p *Profile) grain(kind string) float64 {
 	count := p.Total(samples)
 	if kind != CPU || count == 0 {

@@ -6,19 +6,20 @@ import (
 	"slices"
 )
 
-// Summary says where the weight of a profile is, and in a comparison where that of another was.
+// Summary says where the weight of a profile is and, in a comparison, where the weight of another
+// profile was.
 type Summary struct {
 	Weight Weight `json:"weight"`
-	// Seconds: how long the profile was taken; 0 when that is not known
+	// Seconds is how long the profile was taken; 0 if that is not known
 	Seconds float64 `json:"length_seconds,omitempty"`
-	// Compared says that there are the shares of another profile, too.
+	// Compared says that the shares of another profile are there, too.
 	Compared bool         `json:"compared"`
 	Classes  []ClassMoved `json:"classes"`
 	Own      []PlaceMoved `json:"functions"`                // by the code that ran
 	Users    []PlaceMoved `json:"functions_with_libraries"` // by the service's code that called it
 }
 
-// Weight is the whole of a profile.
+// Weight is the total weight of a profile.
 type Weight struct {
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"` // "processor seconds", "samples"
@@ -28,18 +29,18 @@ type Weight struct {
 type ClassMoved struct {
 	Class  string   `json:"class"`
 	Share  float64  `json:"share"`
-	Before *float64 `json:"before_share,omitempty"` // absent where nothing is compared
+	Before *float64 `json:"before_share,omitempty"` // absent if nothing is compared
 }
 
 // PlaceMoved is a function's share of the weight.
 type PlaceMoved struct {
 	Place
-	Before *float64 `json:"before_share,omitempty"` // absent where nothing is compared
+	Before *float64 `json:"before_share,omitempty"` // absent if nothing is compared
 }
 
-// Summarize says where the weight of a kind is: by class, as classes shares it out, and by
-// function, the heaviest top of them. before, which may be nil, is what it is compared with: then
-// the functions that moved the most come first.
+// Summarize says where the weight of a kind is: by class, as returned by classes, and by function,
+// the heaviest top of them. before is the profile to compare with. It may be nil; otherwise the
+// functions whose share changed most come first.
 func Summarize(
 	p, before *Profile, kind string, classes func(*Profile) map[string]float64, top int,
 ) *Summary {
@@ -81,7 +82,7 @@ func classesMoved(
 	return all
 }
 
-// mostCompared is how many functions of each profile are looked at for those that moved the most.
+// mostCompared is how many functions of each profile are searched for the largest changes.
 const mostCompared = 10_000
 
 func placesMoved(
@@ -97,8 +98,8 @@ func placesMoved(
 	return all[:min(len(all), top)]
 }
 
-// compared gives the shares from before to functions, of which there are more where some are gone,
-// and puts those first that have moved the most.
+// compared adds the shares in before to functions, adds the functions that are only in before, and
+// sorts them by the size of the change, the largest first.
 func compared(now []PlaceMoved, before []Place) []PlaceMoved {
 	then, known := map[function]float64{}, map[function]bool{}
 	for _, at := range now {

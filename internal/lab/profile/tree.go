@@ -7,35 +7,35 @@ import (
 	"plimsoll/internal/lab/heap"
 )
 
-// Folded is the name of a node that stands for its parent's children that are too light to be
-// listed one by one.
+// Folded is the name of a node that stands for those children of its parent that are too light to
+// be listed one by one.
 const Folded = "…"
 
-// mostNodes is how many nodes a tree has at most.
+// mostNodes is the maximum number of nodes in a tree.
 const mostNodes = 5000
 
-// Node is a function in a tree of stacks merged from the root. Where Profile.Rate says so weights
-// are for a second of the profile's time, so that profiles of different lengths can be compared.
+// Node is a function in a tree of stacks merged from the root. Weights are per second of the
+// profile's time if Profile.Rate says so, so that profiles of different lengths can be compared.
 type Node struct {
 	Name  string
-	whose int8 // as a Frame's
-	// Weight includes that of the children. Before is the weight in the other profile, for a
-	// difference.
+	whose int8 // as in Frame
+	// Weight includes the children's weight. In a difference, Before is the weight in the other
+	// profile.
 	Weight   float64
 	Before   float64
-	Children []*Node // the heaviest first, and Folded last
-	// Grain and GrainBefore are what one sample weighs, at the root only; 0 when that is not known.
-	// A weight of n samples is uncertain by the root of n samples, so they say which differences
-	// are none.
+	Children []*Node // the heaviest first, Folded last
+	// Grain and GrainBefore are the weight of one sample, at the root only; 0 if that is not known.
+	// A weight of n samples has an uncertainty of the square root of n samples, so they show which
+	// differences are noise.
 	Grain       float64
 	GrainBefore float64
 }
 
-// Origin is whose code the function is.
+// Origin returns whose code the function is.
 func (n *Node) Origin() Origin { return Frame{Function: n.Name, whose: n.whose}.Origin() }
 
-// Scale multiplies the weights of a tree: by one over the requests a second of each profile,
-// weights become those of a request.
+// Scale multiplies the weights of a tree. With one over the requests per second of each profile,
+// weights become weights per request.
 func (n *Node) Scale(weight, before float64) {
 	n.Weight *= weight
 	n.Before *= before
@@ -46,17 +46,17 @@ func (n *Node) Scale(weight, before float64) {
 	}
 }
 
-// Tree merges the stacks of a kind from the root, whose name is "all"; nil when nothing weighs
-// anything. Nodes with less than a thousandth of the root are folded into one, and where there are
-// more than 5,000, those below the lightest.
+// Tree merges the stacks of a kind from the root, whose name is "all". It returns nil if nothing
+// weighs anything. Nodes with less than a thousandth of the root are folded into one. If there
+// would be more than 5,000 nodes, the children of the lightest nodes are folded, too.
 func (p *Profile) Tree(kind string) *Node { return merge(kind, p, nil) }
 
 // Difference is the tree of both profiles' stacks, with the weights in after and, as Node.Before,
-// in before. A node is folded when it has less than a thousandth in both.
+// in before. A node is folded if it has less than a thousandth in both.
 func Difference(before, after *Profile, kind string) *Node { return merge(kind, after, before) }
 
-// trail is a stack on its way into a tree. Its frames are the profile's, the leaf first, and names
-// makes of them names that both profiles share.
+// trail is a stack on its way into a tree. Its frames are the profile's, the leaf first. names maps
+// frames to names that both profiles share.
 type trail struct {
 	frames, names  []int32
 	weight, before float64
@@ -64,7 +64,7 @@ type trail struct {
 
 func (t *trail) depth() int { return len(t.frames) }
 
-// at is the name at a distance from the root.
+// at returns the name at a distance from the root.
 func (t *trail) at(depth int) int32 { return t.names[t.frames[len(t.frames)-1-depth]] }
 
 func compare(a, b trail) int {
@@ -76,17 +76,18 @@ func compare(a, b trail) int {
 	return cmp.Compare(a.depth(), b.depth())
 }
 
-// forest makes a tree. Trails are sorted, so that a node is a stretch of them, and its children are
-// stretches of that; no node is made that is folded afterwards, which bounds the memory whatever
-// the profile. The heaviest node is opened first.
+// forest builds a tree. Trails are sorted, so a node is a range of them, and its children are
+// ranges of that range. No node is made that would be folded afterwards, which bounds the memory
+// for any profile. The heaviest node is opened first.
 type forest struct {
 	names  []string
-	whose  []int8 // of the names
+	whose  []int8 // by name
 	ids    map[string]int32
 	trails []trail
 	root   *Node
 	open   heap.Heap[closed]
-	// in the tree, and one for each node in open, which may need one to fold its children into
+	// the nodes in the tree, and one for each node in open, which may need a node to fold its
+	// children into
 	nodes  int
 	opened int
 }
@@ -99,7 +100,7 @@ type closed struct {
 	order  int
 }
 
-// Before makes the heaviest the first; the order makes it always the same one.
+// Before puts the heaviest node first. order makes the result the same each time.
 func (a closed) Before(b closed) bool {
 	return cmp.Or(cmp.Compare(b.node.heaviest(), a.node.heaviest()),
 		cmp.Compare(a.order, b.order)) < 0
@@ -136,7 +137,7 @@ func merge(kind string, after, before *Profile) *Node {
 	return f.root
 }
 
-// share gives names of a profile's frames that both profiles use.
+// share returns names for a profile's frames that both profiles use.
 func (f *forest) share(p *Profile) []int32 {
 	all := make([]int32, len(p.frames))
 	for i, frame := range p.frames {
@@ -158,7 +159,7 @@ func (f *forest) push(n *Node, trails []trail, depth int) {
 	f.nodes++
 }
 
-// expand makes the children of a node.
+// expand makes a node's children.
 func (f *forest) expand(c closed) {
 	f.nodes--
 	rest := c.trails

@@ -8,8 +8,8 @@ import (
 // least is the share of the whole below which a function or a node is not listed.
 const least = .001
 
-// Classify shares a kind's weight out among classes: class names that of each stack, which is given
-// the leaf first and must not be kept. Every stack is in exactly one class; the weights are those
+// Classify divides a kind's weight among classes. class returns the class of a stack, which it gets
+// with the leaf first and must not keep. Every stack is in exactly one class. The weights are those
 // of Total.
 func (p *Profile) Classify(kind string, class func(stack []Frame) string) map[string]float64 {
 	sums := map[string]float64{}
@@ -21,9 +21,10 @@ func (p *Profile) Classify(kind string, class func(stack []Frame) string) map[st
 	return sums
 }
 
-// Top are the n heaviest places, the heaviest first. choose says which frame of a stack is to bear
-// its weight, as FirstUser and Started do; a stack for which it says false bears none. The stack is
-// given the leaf first and must not be kept. Shares are of the whole kind.
+// Top returns the n heaviest places, the heaviest first. choose returns the frame of a stack that
+// its weight counts for, as FirstUser and Started do. If it returns false, the stack counts for no
+// frame. choose gets the stack with the leaf first and must not keep it. Shares are of the whole
+// kind.
 func (p *Profile) Top(kind string, choose func(stack []Frame) (Frame, bool), n int) []Place {
 	var frames []Frame
 	var of tally
@@ -38,7 +39,7 @@ func (p *Profile) Top(kind string, choose func(stack []Frame) (Frame, bool), n i
 	return all[:min(max(n, 0), len(all))]
 }
 
-// Leaf chooses the function that was running, or waiting, itself.
+// Leaf chooses the function that was itself running, or waiting.
 func Leaf(stack []Frame) (Frame, bool) {
 	if len(stack) == 0 {
 		return Frame{}, false
@@ -46,8 +47,8 @@ func Leaf(stack []Frame) (Frame, bool) {
 	return stack[0], true
 }
 
-// FirstUser chooses the first frame from the leaf that is in the service's code: who called what
-// Go's library then did. Where the compiler put a function around a deferred call, it chooses the
+// FirstUser chooses the frame nearest to the leaf that is in the service's code: the caller of what
+// Go's library then did. If the compiler wrapped a deferred call in a function, it chooses the
 // function with the defer statement.
 func FirstUser(stack []Frame) (Frame, bool) {
 	for _, f := range stack {
@@ -59,8 +60,8 @@ func FirstUser(stack []Frame) (Frame, bool) {
 	return Frame{}, false
 }
 
-// Started chooses the function at the root, which is what a go statement started; where the
-// compiler put a function around the call, the go statement itself.
+// Started chooses the function at the root, which a go statement started. If the compiler wrapped
+// the call in a function, it chooses the function with the go statement.
 func Started(stack []Frame) (Frame, bool) {
 	for _, f := range slices.Backward(stack) {
 		if f.Function != "runtime.goexit" && f.Function != "runtime.main" {
@@ -71,12 +72,12 @@ func Started(stack []Frame) (Frame, bool) {
 	return Frame{}, false
 }
 
-// Cumulative is each function's share of a kind together with everything below it, the largest
-// first. A function counts once for a stack, however often it is in it. Functions with less than a
-// thousandth are left out.
+// Cumulative returns each function's share of a kind, including everything that it calls, the
+// largest first. A function counts once per stack, even if it is in the stack several times.
+// Functions with less than a thousandth are left out.
 func (p *Profile) Cumulative(kind string) []Place {
-	// Frames are looked up once and not for each stack: there are some hundred of them in each of
-	// some ten thousand stacks.
+	// Frames are looked up once and not per stack: some ten thousand stacks have some hundred
+	// frames each.
 	ids, functions := make([]int, len(p.frames)), map[function]int{}
 	for i, f := range p.frames {
 		key := keyOf(f)
@@ -105,12 +106,12 @@ func (p *Profile) Cumulative(kind string) []Place {
 	return slices.DeleteFunc(all, func(at Place) bool { return at.Share < least })
 }
 
-// function is what lines are lines of.
+// function identifies the function that lines belong to.
 type function struct{ name, file string }
 
 func keyOf(f Frame) function { return function{f.Function, f.File} }
 
-// tally adds weight up by function, and by line.
+// tally adds up weight by function and by line.
 type tally struct {
 	total     float64
 	functions map[function]float64
@@ -125,7 +126,7 @@ func (t *tally) add(f Frame, weight float64) {
 	t.lines[f] += weight
 }
 
-// places are the functions, the heaviest first, each at its heaviest line.
+// places returns the functions, the heaviest first, each at its heaviest line.
 func (t *tally) places(kind string) []Place {
 	at := map[function]Frame{}
 	for f, weight := range t.lines {
