@@ -17,21 +17,21 @@ import (
 	"plimsoll/internal/lab/stacks"
 )
 
-// samplingInterval is how often V8 looks at the stack, in microseconds: some hundred times a
-// second, as other profilers do. Its own 1,000 times cost ten times as much.
+// samplingInterval is the interval, in microseconds, at which V8 samples the stack: a hundred times
+// a second, as other profilers do. V8's default of 1,000 times costs ten times as much.
 const samplingInterval = 10_000
 
-// Inspector takes profiles of a V8 by its inspector: of Node's main thread, as of others of its
-// kind. It may be used by any goroutine, one at a time.
+// Inspector takes profiles of V8 through its inspector: of the main thread of Node and similar
+// runtimes. It may be used by any goroutine, one at a time.
 type Inspector struct {
 	url    *url.URL
 	client http.Client
 	grace  time.Duration
 }
 
-// NewInspector makes one for the address of an inspector, as node --inspect prints it
+// NewInspector returns an Inspector for an address as printed by node --inspect
 // (ws://127.0.0.1:9229/…), or without the path, http://127.0.0.1:9229, which takes the first target
-// there. Its error is for who wrote the address.
+// there. Its error is for the person who wrote the address.
 func NewInspector(address string) (*Inspector, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "ws" {
@@ -39,18 +39,19 @@ func NewInspector(address string) (*Inspector, error) {
 			"start with node --inspect, or turn it on with kill -USR1 PID")
 	}
 	i := &Inspector{url: u, grace: grace}
-	// Nothing of it may stay open: it would be counted as a connection of the target's.
+	// No connection may stay open: it would be counted as a connection of the target's.
 	i.client.Transport = &http.Transport{DisableKeepAlives: true}
-	// An inspector redirects nobody, and what a target says must not have the lab ask others.
+	// An inspector does not redirect, and a target's response must not make the lab ask other
+	// hosts.
 	i.client.CheckRedirect = func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}
 	return i, nil
 }
 
-// Take profiles for so long. It returns some seconds after that at the latest, or soon after ctx
-// has ended, and leaves no connection behind. When it is cut off the profiler in the target ends
-// with the connection.
+// Take takes a profile of the given length. It returns at the latest grace after that, or soon
+// after ctx has ended, and leaves no connection behind. If it is interrupted, the profiler in the
+// target ends with the connection.
 func (i *Inspector) Take(ctx context.Context, length time.Duration) (*profile.Profile, error) {
 	soon, cancel := context.WithTimeout(ctx, length+i.grace)
 	defer cancel()
@@ -101,8 +102,8 @@ func (i *Inspector) Take(ctx context.Context, length time.Duration) (*profile.Pr
 	return p, nil
 }
 
-// target is the address of the first target's WebSocket. Its host is the one that was given: behind
-// a published port an inspector knows itself by another one.
+// target returns the address of the first target's WebSocket. Its host is the one in the
+// inspector's address: behind a published port an inspector knows itself by another one.
 func (i *Inspector) target(ctx context.Context) (string, error) {
 	to := *i.url
 	to.Scheme = "ws"
@@ -137,17 +138,16 @@ func (i *Inspector) target(ctx context.Context) (string, error) {
 		"is another debugger there?", i.url.Host)
 }
 
-// session is a conversation with an inspector: a call at a time.
+// session is a conversation with an inspector, one call at a time.
 type session struct {
 	conn *websocket.Conn
 	last int
 }
 
-// mostNotices is how many messages that are not the answer may come before it.
+// mostNotices is how many other messages may come before the response.
 const mostNotices = 100_000
 
-// call asks for something, and returns its result. What the inspector tells meanwhile is passed
-// over.
+// call calls a method and returns its result. It ignores what else the inspector sends meanwhile.
 func (s *session) call(ctx context.Context, method string, params any) (json.RawMessage, error) {
 	s.last++
 	message, err := json.Marshal(struct {

@@ -26,30 +26,30 @@ import (
 )
 
 const (
-	// grace is how much longer than the profile itself its making may take.
+	// grace is how much longer than the profile's length taking the profile may take.
 	grace = 20 * time.Second
-	// dying is how long a program that was told to end may take before it is killed.
+	// dying is how long a program may take to end after SIGTERM before it is killed.
 	dying = 2 * time.Second
-	// mostFile bounds the files that a command may write, in the blocks of 512 bytes that ulimit
-	// counts: 512 MB. A recording is larger than the profile that is made of it.
+	// mostFile limits the files that a command may write, in the blocks of 512 bytes that ulimit
+	// counts: 512 MB. A recording is larger than the profile made from it.
 	mostFile = 1 << 20
-	// mostSaid is how much is kept of what a command prints.
+	// mostSaid limits how much is kept of what a command prints: 16 times as many bytes.
 	mostSaid = 4 << 10
 )
 
-// Command is a shell command that writes a profile to a file. {out} in it is the file, {seconds}
-// the time for which to profile, in whole seconds, and {pid} the process.
+// Command is a shell command that writes a profile to a file. In it, {out} is the file, {seconds}
+// is the time to profile in whole seconds, and {pid} is the process.
 type Command struct {
 	Text string
-	PID  int // 0 where it is not known
-	// Hertz is how many samples a second the command takes; 0 is the usual rate of its format.
+	PID  int // 0 if it is not known
+	// Hertz is how many samples per second the command takes; 0 means the usual rate of its format.
 	Hertz float64
 
 	grace  time.Duration
-	blocks int // of 512 bytes, which a file may have that the command writes
+	blocks int // limit, in blocks of 512 bytes, on files that the command writes
 }
 
-// NewCommand checks a command's text; its error is for who wrote it.
+// NewCommand checks a command's text. Its error is for the person who wrote it.
 func NewCommand(text string, pid int, hertz float64) (*Command, error) {
 	if !strings.Contains(text, "{out}") {
 		return nil, errors.New("the command has to say where its profile goes, with {out}: " +
@@ -58,9 +58,10 @@ func NewCommand(text string, pid int, hertz float64) (*Command, error) {
 	return &Command{Text: text, PID: pid, Hertz: hertz, grace: grace, blocks: mostFile}, nil
 }
 
-// Take runs the command for so long, at least a second, and reads its profile. It returns when the
-// command has ended, at the latest some seconds after its time or soon after ctx has ended; nothing
-// of its process group is left then. It may be called from any goroutine, one at a time.
+// Take runs the command for the given length, at least a second, and reads its profile. It returns
+// when the command has ended: at the latest grace and dying after its time, or soon after ctx has
+// ended. If the command wrote a flight recording, Recording may take another minute. No process of
+// the command's group is left afterwards. Take may be called from any goroutine, one at a time.
 func (c *Command) Take(ctx context.Context, length time.Duration) (*profile.Profile, error) {
 	if c.PID == 0 && strings.Contains(c.Text, "{pid}") {
 		return nil, errors.New("the target's process is not known: name it with --pid")
@@ -70,7 +71,8 @@ func (c *Command) Take(ctx context.Context, length time.Duration) (*profile.Prof
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	// A name that any tool takes: some choose their format by its end, and none do by this.
+	// Any tool accepts this name: some choose their format by its extension, and none do for this
+	// one.
 	out := filepath.Join(dir, "profile")
 	seconds := max(1, int(length/time.Second))
 	text := strings.NewReplacer("{pid}", strconv.Itoa(c.PID), "{out}", format.Command(out),
@@ -87,7 +89,7 @@ func (c *Command) Take(ctx context.Context, length time.Duration) (*profile.Prof
 	o := stacks.Options{Hertz: c.Hertz, Seconds: float64(seconds)}
 	p, _, err := stacks.Read(data, o)
 	if errors.Is(err, stacks.ErrRecording) {
-		recording := out + ".jfr" // the tool takes no other name
+		recording := out + ".jfr" // the tool accepts no other extension
 		if err = os.Rename(out, recording); err == nil {
 			p, err = Recording(ctx, recording, o)
 		}
@@ -98,7 +100,7 @@ func (c *Command) Take(ctx context.Context, length time.Duration) (*profile.Prof
 	return p, nil
 }
 
-// readFile reads what a command has written, whatever it made of it.
+// readFile reads what a command has written, whatever kind of file it is.
 func readFile(name string) ([]byte, error) {
 	data, err := plainfile.Read(name, stacks.Most)
 	switch {
@@ -113,8 +115,8 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// jfrDepth is how many frames of a stack the jfr tool prints: all that the recorder keeps. It
-// prints five otherwise, which often end in a library.
+// jfrDepth is how many frames of a stack the jfr tool prints: all that the recorder keeps. By
+// default it prints five, which often end in a library.
 const jfrDepth = "64"
 
 // Recording has the JDK's jfr tool print a flight recording, and reads that.
@@ -135,7 +137,7 @@ func Recording(ctx context.Context, file string, o stacks.Options) (*profile.Pro
 	return p, err
 }
 
-// bound keeps the beginning of what is written to it, and takes the rest too.
+// bound keeps the beginning of what is written to it, and accepts the rest too.
 type bound struct {
 	kept bytes.Buffer
 	most int
@@ -149,9 +151,10 @@ func (b *bound) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// run runs a program in a process group of its own, with nothing to read, and waits for it. When
-// its time is over or ctx has ended the whole group is told to end, and killed if it does not; what
-// a program that has ended left behind is killed as well. An error has the last that it said.
+// run runs a program in its own process group, without input, and waits for it. When its time is
+// over or ctx has ended, the whole group gets SIGTERM, and SIGKILL if it does not end. Processes
+// that a finished program left behind are killed as well. An error includes the end of the
+// program's output.
 func run(ctx context.Context, limit time.Duration, out io.Writer, name string, args ...string) error {
 	soon, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -167,8 +170,8 @@ func run(ctx context.Context, limit time.Duration, out io.Writer, name string, a
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("%s cannot be started: %w", name, err)
 	}
-	// A program that has ended may have left others that hold its output open, so those are killed
-	// before Wait asks for the end of the output.
+	// After WaitDelay, exec kills only the program itself. Other processes of its group may hold
+	// its output open, so the whole group is killed.
 	ended := make(chan struct{})
 	defer close(ended)
 	context.AfterFunc(soon, func() {
@@ -193,7 +196,7 @@ func run(ctx context.Context, limit time.Duration, out io.Writer, name string, a
 	return fmt.Errorf("it failed (%w)%s", err, words(&said))
 }
 
-// words is the end of what a program said, for a message of one line.
+// words returns the end of a program's output, for a message of one line.
 func words(said *bound) string {
 	text := strings.TrimSpace(said.kept.String())
 	const most = 300
