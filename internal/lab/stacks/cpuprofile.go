@@ -7,45 +7,45 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// v8Node is a node of V8's tree of calls.
+// v8Node is a node of V8's call tree.
 type v8Node struct {
 	ID        int
 	CallFrame struct {
 		FunctionName string
 		URL          string
-		LineNumber   int // from 0 on, of the function
+		LineNumber   int // of the function, counted from 0
 	}
 	HitCount      int64
 	Children      []int
 	PositionTicks []struct {
-		Line  int // from 1 on
+		Line  int // counted from 1
 		Ticks int64
 	}
-	// Parent is in old profiles and those of Chrome's traces, in place of Children.
+	// Parent is set in old profiles and in those of Chrome's traces, in place of Children.
 	Parent int
 
 	nanos   int64
 	samples int64
-	caller  *v8Node           // nil where a stack begins
-	place   *profile.Location // nil until it is asked for
+	caller  *v8Node           // nil at the root of a stack
+	place   *profile.Location // nil until it is first used
 }
 
-// root is what V8 calls the node above all others, which is not a call.
+// root is V8's name for the root node, which is not a call.
 const root = "(root)"
 
-// v8Profile is what is in a .cpuprofile.
+// v8Profile is the content of a .cpuprofile.
 type v8Profile struct {
 	nodes      map[int]*v8Node
 	order      []*v8Node
 	samples    []int
-	deltas     []int64 // microseconds before each sample since the one before
+	deltas     []int64 // microseconds from the previous sample to each sample
 	start, end float64 // microseconds
 	stack      []*profile.Location
 }
 
-// readCPUProfile reads V8's .cpuprofile, which is of one thread. A sample counts until the next
-// one, as in the browser's own view. V8 gives the lines of a function in which it was found itself,
-// and of callers the line where they begin.
+// readCPUProfile reads V8's .cpuprofile, which covers one thread. A sample lasts until the next
+// one, as in the browser's own view. V8 reports the lines at which a function itself was running;
+// for callers it reports the line where they begin.
 func readCPUProfile(d *document, o Options) (*profile.Profile, error) {
 	p := &v8Profile{nodes: map[int]*v8Node{}}
 	if err := d.object(func(key string) error { return p.member(d, key) }); err != nil {
@@ -106,7 +106,7 @@ func (p *v8Profile) member(d *document, key string) error {
 	return d.skip()
 }
 
-// link gives each node its parent.
+// link sets each node's parent.
 func (p *v8Profile) link() error {
 	for _, n := range p.order {
 		for _, id := range n.Children {
@@ -128,7 +128,8 @@ func (p *v8Profile) link() error {
 	return nil
 }
 
-// weigh gives each node its time; without samples and times, which are optional, by its hits.
+// weigh computes each node's time: from samples and time deltas or, since these are optional, from
+// its hits.
 func (p *v8Profile) weigh(o Options) error {
 	if len(p.samples) == 0 {
 		for _, n := range p.order {
@@ -163,7 +164,7 @@ func (p *v8Profile) weigh(o Options) error {
 	return nil
 }
 
-// add adds a node's stack, shared out among the lines in which it was found.
+// add adds a node's stack, divided among the lines at which it was found.
 func (p *v8Profile) add(b *Builder, n *v8Node) error {
 	leaf := n.frame()
 	if n.samples == 0 || leaf.Function == "(idle)" || leaf.Function == root {
@@ -187,7 +188,7 @@ func (p *v8Profile) add(b *Builder, n *v8Node) error {
 		share := float64(t.Ticks) / float64(ticks)
 		some, time := int64(share*float64(n.samples)), int64(share*float64(n.nanos))
 		if i == len(n.PositionTicks)-1 {
-			some, time = samples, nanos // what rounding has left
+			some, time = samples, nanos // the remainder of rounding
 		}
 		samples, nanos = samples-some, nanos-time
 		leaf.Line = t.Line
@@ -202,7 +203,7 @@ func (p *v8Profile) add(b *Builder, n *v8Node) error {
 	return nil
 }
 
-// stackOf puts the places of a node and its callers into the stack.
+// stackOf puts the places of a node and its callers into p.stack.
 func (p *v8Profile) stackOf(b *Builder, n *v8Node) (err error) {
 	p.stack = p.stack[:0]
 	for at := n; at != nil; at = at.caller {
@@ -220,7 +221,7 @@ func (p *v8Profile) stackOf(b *Builder, n *v8Node) (err error) {
 	return nil
 }
 
-// frame is a node's call.
+// frame returns a node's call.
 func (n *v8Node) frame() Frame {
 	f := Frame{
 		Function: n.CallFrame.FunctionName,

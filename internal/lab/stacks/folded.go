@@ -10,7 +10,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// lines are a text's lines with their numbers, from 1 on, without their ends.
+// lines yields a text's lines with their numbers, starting at 1, without line ends.
 func lines(data []byte) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		for n := 1; len(data) > 0; n++ {
@@ -23,8 +23,8 @@ func lines(data []byte) iter.Seq2[int, string] {
 	}
 }
 
-// readFolded reads folded stacks: a line for each stack, the root first, frames apart by ";", and
-// after a space how often it was seen.
+// readFolded reads folded stacks: one line per stack with the root first, frames separated by ";",
+// and after a space the number of samples.
 func readFolded(data []byte, o Options) (*profile.Profile, error) {
 	b := NewBuilder(o.Seconds)
 	each := o.nanos(usualHertz)
@@ -67,12 +67,12 @@ func readFolded(data []byte, o Options) (*profile.Profile, error) {
 	return b.finish()
 }
 
-// mostCount is how many samples one stack may have: some weeks of them, of all processors. Times
-// the nanoseconds of a sample it is not an overflow.
+// mostCount is the maximum number of samples of one stack: some weeks of samples of all processors.
+// At 1 Hz or more, its product with the nanoseconds of a sample does not overflow.
 const mostCount = 1_000_000_000
 
-// foldedFrame reads a frame as the tools write it: py-spy "handle (shop/app.py:12)", rbspy
-// "handle - shop/app.rb:12", async-profiler "shop/App.handle_[j]", perf's folding "handle_[k]".
+// foldedFrame parses a frame as the tools write it: rbspy "handle - shop/app.rb:12", py-spy "handle
+// (shop/app.py:12)", async-profiler "shop/App.handle_[j]", perf's folding "handle_[k]".
 func foldedFrame(text string) Frame {
 	if i := strings.LastIndex(text, " ("); i > 0 && strings.HasSuffix(text, ")") {
 		if file, line, ok := fileLine(text[i+2 : len(text)-1]); ok {
@@ -92,7 +92,7 @@ func foldedFrame(text string) Frame {
 			return javaFrame(text[:i], 0)
 		}
 	}
-	// Without its annotations async-profiler writes java/lang/Thread.run.
+	// Without annotations, async-profiler writes java/lang/Thread.run.
 	if i := strings.LastIndexByte(text, '.'); i > 0 && strings.Contains(text[:i], "/") &&
 		!strings.ContainsAny(text, " :()[]") && !strings.Contains(text[:i], ".") {
 		return javaFrame(text, 0)
@@ -100,11 +100,11 @@ func foldedFrame(text string) Frame {
 	return Frame{Function: text}
 }
 
-// kernelBinary is what code of the kernel is from.
+// kernelBinary is the binary of kernel code.
 const kernelBinary = "[kernel]"
 
-// fileLine reads "shop/app.py:12"; "shop/app.py" has no line. It says no to what has no dot in the
-// last part of a path, as it is not a file of a program then.
+// fileLine parses "shop/app.py:12", or "shop/app.py" without a line. ok is false if the last part
+// of the path has no dot, no "<" at its beginning and no line: then it is not a source file.
 func fileLine(text string) (file string, line int, ok bool) {
 	file = text
 	if i := strings.LastIndexByte(text, ':'); i > 0 {
@@ -116,8 +116,8 @@ func fileLine(text string) (file string, line int, ok bool) {
 	return file, line, strings.Contains(base, ".") || strings.HasPrefix(base, "<") || line > 0
 }
 
-// javaFrame is a method of the JVM, whose class may be written with slashes. The file is the one
-// that the language's rule gives a class: what is outside the first $ and named after it.
+// javaFrame returns the frame of a JVM method, whose class may be written with slashes. The file is
+// the one that Java's rules give the class: named after the outermost class, before the first $.
 func javaFrame(method string, line int) Frame {
 	method = strings.ReplaceAll(method, "/", ".")
 	class := method

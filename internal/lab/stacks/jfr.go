@@ -9,8 +9,8 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// jfrEvent is one of jdk.ExecutionSample and jdk.NativeMethodSample; what else is there is not
-// read.
+// jfrEvent is a jdk.ExecutionSample or jdk.NativeMethodSample event, without the fields that are
+// not read.
 type jfrEvent struct {
 	Type   string
 	Values struct {
@@ -28,19 +28,19 @@ type jfrEvent struct {
 	}
 }
 
-// jfrObjects is how many objects the jfr tool prints of a frame, with room to spare.
+// jfrObjects is how many objects the jfr tool prints per frame, with room to spare.
 const jfrObjects = 20
 
-// readJFR reads what jfr print --json --events jdk.ExecutionSample prints. Its samples are of
-// threads that ran Java code. Those in native code (jdk.NativeMethodSample) are left out: a thread
-// that waits in a system call looks the same as one that computes there.
+// readJFR reads the output of jfr print --json --events jdk.ExecutionSample. Its samples are of
+// threads that ran Java code. Samples of native code (jdk.NativeMethodSample) are left out: a
+// thread that waits in a system call looks the same as one that computes there.
 func readJFR(d *document, o Options) (*profile.Profile, error) {
 	b := NewBuilder(o.Seconds)
 	each := o.nanos(jfrHertz)
 	var first, last time.Time
 	var stack []Frame
 	event := func() error {
-		// Of "{}," three bytes become a frame of forty, so they are counted first.
+		// The three bytes of "{}," become a frame of forty bytes, so frames are counted first.
 		var raw json.RawMessage
 		if err := d.from.Decode(&raw); err != nil {
 			return err

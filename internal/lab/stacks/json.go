@@ -10,8 +10,8 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// document reads a JSON text piece by piece. What has many parts is never decoded in one go: of
-// "[],[],…" three bytes become a slice of 24, so parts are counted first.
+// document reads a JSON text piece by piece. A value with many parts is never decoded at once: the
+// three bytes of each "[]," become a slice of 24, so parts are counted first.
 type document struct {
 	data []byte
 	from *json.Decoder
@@ -22,8 +22,8 @@ func newDocument(data []byte) *document {
 	return &document{data, json.NewDecoder(bytes.NewReader(data))}
 }
 
-// object calls member for each member; member reads the value, all of it. An object that is null
-// has none.
+// object calls member for each member. member must read the whole value. A null object has no
+// members.
 func (d *document) object(member func(key string) error) error {
 	open, err := d.open('{')
 	if err != nil || !open {
@@ -43,8 +43,8 @@ func (d *document) object(member func(key string) error) error {
 	return err
 }
 
-// array calls element for each element, of which there are so many at most. An array that is null
-// has none.
+// array calls element for each element, of which there may be at most most. A null array has no
+// elements.
 func (d *document) array(most int, what string, element func() error) error {
 	open, err := d.open('[')
 	if err != nil || !open {
@@ -75,13 +75,13 @@ func (d *document) open(with json.Delim) (bool, error) {
 	return true, nil
 }
 
-// skip passes over a value.
+// skip skips a value.
 func (d *document) skip() error {
 	var raw json.RawMessage
 	return d.from.Decode(&raw)
 }
 
-// at says in which line something is wrong. An error of the decoder has an offset of its own.
+// at adds to an error the line at which it occurred. An error of the decoder has its own offset.
 func (d *document) at(err error) error {
 	offset := d.from.InputOffset()
 	var syntax *json.SyntaxError
@@ -98,7 +98,7 @@ func (d *document) at(err error) error {
 	return fmt.Errorf("line %d: %w", line, err)
 }
 
-// readJSON finds out by its members which format a JSON text is in, and reads it.
+// readJSON determines the format of a JSON text from its members, and reads it.
 func readJSON(data []byte, o Options) (*profile.Profile, Format, error) {
 	format, err := formatOf(data)
 	if err != nil {

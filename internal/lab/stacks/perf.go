@@ -11,15 +11,15 @@ import (
 
 var (
 	// "nginx  1234/1234 [001] 12345.678901:   10101010 cpu-clock:ppp: "; the count and the
-	// processor are optional, as perf script's --fields chooses.
+	// processor are optional, depending on perf script's --fields.
 	perfHeader = regexp.MustCompile(`^(\S.*?)\s+(?:\d+/)?\d+\s+(?:\[\d+\]\s+)?` +
 		`(\d+\.\d+):\s+(?:(\d+)\s+)?([\w\-/:.]+):\s*(?:[0-9a-f]+\s.*)?$`)
 	// "	ffffffff8104f45a tcp_sendmsg+0x1a ([kernel.kallsyms])"
 	perfFrame = regexp.MustCompile(`^\s+([0-9a-f]+)\s+(.+?)(?:\+0x[0-9a-f]+)?\s+\((.*)\)$`)
 )
 
-// looksLikePerf says whether a text is perf script's: its first line that is not a comment is the head
-// of a sample.
+// looksLikePerf reports whether a text is perf script's: its first line that is not a comment is
+// the header of a sample.
 func looksLikePerf(data []byte) bool {
 	for _, line := range lines(data[:min(len(data), 64<<10)]) {
 		if line == "" || line[0] == '#' {
@@ -30,15 +30,16 @@ func looksLikePerf(data []byte) bool {
 	return false
 }
 
-// perfReader reads the text of perf script: for each sample a head, then a line for each frame, the
-// leaf first, each perhaps followed by a line with its place in the source, then an empty line.
+// perfReader reads the text of perf script: for each sample a header, then a line for each frame
+// with the leaf first, each optionally followed by a line with its place in the source, then an
+// empty line.
 type perfReader struct {
 	b      *Builder
 	each   int64
-	worth  int64 // nanoseconds of the sample that is being read
+	worth  int64 // nanoseconds of the current sample
 	stack  []Frame
 	inside bool
-	first  float64 // the time of the first sample and the last, in seconds
+	first  float64 // time of the first sample, in seconds; last is that of the last one
 	last   float64
 }
 
@@ -86,7 +87,7 @@ func (r *perfReader) line(line string) error {
 		"an address, a symbol and (a file)", strings.TrimSpace(line))
 }
 
-// head begins a sample. Software clocks count nanoseconds; what other events count is not time.
+// head begins a sample. Software clocks count nanoseconds. What other events count is not time.
 func (r *perfReader) head(line string) error {
 	if err := r.end(); err != nil {
 		return err
@@ -118,7 +119,8 @@ func (r *perfReader) end() error {
 	return r.b.Add(stack, 1, r.worth)
 }
 
-// nativeFrame is a frame of perf's, which may be in code that was made while the program ran.
+// nativeFrame returns a frame from perf, which may be in code that was generated while the program
+// ran.
 func nativeFrame(symbol, binary string) Frame {
 	binary, _, _ = strings.Cut(binary, " (deleted)")
 	switch {
@@ -133,7 +135,7 @@ func nativeFrame(symbol, binary string) Frame {
 	return Frame{Function: symbol, Binary: binary}
 }
 
-// Compiled is the frame for a symbol of code that was compiled while the program ran, as its
+// Compiled returns the frame for a symbol of code that was compiled while the program ran, as its
 // runtime names it in /tmp/perf-PID.map: V8 "JS:*handle /srv/shop.js:12:3", CPython
 // "py::handle:/srv/shop.py", the JVM's agents "Lshop/App;::handle".
 func Compiled(symbol string) Frame {
@@ -146,7 +148,7 @@ func Compiled(symbol string) Frame {
 		if !ok {
 			continue
 		}
-		// Which compiler made it: ~ interpreted, ^ and + baseline, * optimized.
+		// The prefix says how the code was compiled: ~ interpreted, ^ and + baseline, * optimized.
 		name, at, _ := strings.Cut(strings.TrimLeft(rest, "~^*+"), " ")
 		f := Frame{Function: name}
 		f.File, f.Line = scriptPlace(at)
@@ -166,10 +168,10 @@ func Compiled(symbol string) Frame {
 	return Frame{Function: symbol}
 }
 
-// anonymous is what a function without a name is called.
+// anonymous is the name of a function without a name.
 const anonymous = "(anonymous)"
 
-// scriptPlace reads "file:///srv/shop.js:12:3".
+// scriptPlace parses "file:///srv/shop.js:12:3".
 func scriptPlace(at string) (file string, line int) {
 	file = strings.TrimPrefix(at, "file://")
 	var numbers []int

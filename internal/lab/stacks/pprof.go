@@ -9,21 +9,23 @@ import (
 	lab "plimsoll/internal/lab/profile"
 )
 
-// times are what profilers of other languages call the time that they measure, in the order in
-// which they are asked for: pprof's own name, then those of pprof-nodejs, stackprof and others.
+// times are the names that profilers of other languages use for measured time, in order of
+// preference: pprof's own name, then those of pprof-nodejs, stackprof and others.
 var times = []string{"cpu", "cputime", "cpu-time", "wall", "walltime"}
 
-// counts are what they call the number of samples.
+// counts are the names that they use for the number of samples.
 var counts = []string{"samples", "sample", "count", "events"}
 
-// nanosOf is how many nanoseconds a unit of time has.
+// nanosOf is the number of nanoseconds in a unit of time.
 var nanosOf = map[string]int64{
 	"nanoseconds": 1, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9,
 	"nanosecond": 1, "ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9,
 }
 
-// readPprof reads a profile in pprof's format of any language. One that has what package profile
-// asks for is left as it is; of another its time becomes "cpu", without stacks that were idle.
+// readPprof reads a profile in pprof's format, of any language. Its time becomes "cpu" and its
+// number of samples "samples". If the time is missing, it is computed from the number of samples;
+// if that number is missing, each stack counts as one. Other weights, and stacks that were idle,
+// are left out.
 func readPprof(data []byte, o Options) (*profile.Profile, error) {
 	p, err := lab.Read(data)
 	if err != nil {
@@ -78,7 +80,7 @@ func readPprof(data []byte, o Options) (*profile.Profile, error) {
 
 func rank(kind string) int { return slices.Index(times, kind) }
 
-// scaled multiplies what cannot overflow.
+// scaled multiplies, and returns 0 if the product would overflow.
 func scaled(v, by int64) int64 {
 	if by > 1 && (v > (1<<62)/by || v < -(1<<62)/by) {
 		return 0
@@ -86,7 +88,8 @@ func scaled(v, by int64) int64 {
 	return v * by
 }
 
-// idle says whether a stack's leaf is what Node's profilers call a thread that has nothing to do.
+// idle reports whether a stack's leaf is what Node's profilers call a thread that has nothing to
+// do.
 func idle(s *profile.Sample) bool {
 	if len(s.Location) == 0 || len(s.Location[0].Line) == 0 {
 		return false

@@ -8,21 +8,21 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// speedscopeReader reads speedscope's file format. Its profiles, which are usually one for each
-// thread, become one.
+// speedscopeReader reads speedscope's file format. Its profiles, usually one per thread, are merged
+// into one.
 type speedscopeReader struct {
 	d       *document
 	b       *Builder
 	o       Options
 	frames  []Frame
 	places  []*profile.Location // of the frames; nil until one is needed
-	seen    bool                // the member shared, which may come after the profiles
+	seen    bool                // the member shared was seen; it may come after the profiles
 	longest float64
 }
 
 func readSpeedscope(d *document, o Options) (*profile.Profile, error) {
 	r := &speedscopeReader{d: d, b: NewBuilder(o.Seconds), o: o}
-	// Frames first, as profiles name them by number.
+	// Read the frames first: profiles refer to them by index.
 	if err := d.object(func(key string) error {
 		if key != "shared" {
 			return d.skip()
@@ -78,12 +78,12 @@ func (r *speedscopeReader) shared() error {
 	})
 }
 
-// speedscopeProfile is one of the file's profiles. Its lists are read by a first pass that knows
-// neither type nor unit, as these may come last.
+// speedscopeProfile is one of the file's profiles. Its lists are read in a first pass that does not
+// know the type and the unit yet, because these may come last.
 type speedscopeProfile struct {
 	unit       string
 	start, end float64
-	samples    [][]int32 // the root first
+	samples    [][]int32 // root first
 	weights    []float64
 	frames     int
 	events     []speedscopeEvent
@@ -130,7 +130,8 @@ func (r *speedscopeReader) profile() error {
 	return r.add(&p)
 }
 
-// mostSamples is how many samples a file may list one by one: at a thousand a second, half an hour.
+// mostSamples is how many samples a file may list one by one: half an hour at a thousand per
+// second.
 const mostSamples = 2_000_000
 
 func (r *speedscopeReader) sample(p *speedscopeProfile) error {
@@ -145,7 +146,7 @@ func (r *speedscopeReader) sample(p *speedscopeProfile) error {
 	return nil
 }
 
-// add adds what a profile has, now that its unit is known.
+// add adds the content of a profile, now that its unit is known.
 func (r *speedscopeReader) add(p *speedscopeProfile) error {
 	nanos, ok := map[string]float64{
 		"nanoseconds": 1, "microseconds": 1e3, "milliseconds": 1e6, "seconds": 1e9,
@@ -184,7 +185,7 @@ func (r *speedscopeReader) add(p *speedscopeProfile) error {
 	return r.replay(p.events, nanos)
 }
 
-// bounded is a time in nanoseconds: at least none, and a year at most.
+// bounded returns a time in nanoseconds, limited to between 0 and a year.
 func bounded(nanos float64) int64 {
 	if !(nanos > 0) {
 		return 0
@@ -192,7 +193,8 @@ func bounded(nanos float64) int64 {
 	return int64(min(nanos, 365*24*3600e9))
 }
 
-// replay makes stacks of calls that were opened and closed: what was open between two events ran.
+// replay makes stacks from calls that were opened and closed: the calls that are open between two
+// events were running.
 func (r *speedscopeReader) replay(events []speedscopeEvent, nanos float64) error {
 	var open, stack []*profile.Location
 	last := 0.0
@@ -225,7 +227,7 @@ func (r *speedscopeReader) replay(events []speedscopeEvent, nanos float64) error
 	return nil
 }
 
-// place is the place of a frame, which is there.
+// place returns the place of a frame. The frame must exist.
 func (r *speedscopeReader) place(frame int32) (place *profile.Location, err error) {
 	if r.places == nil {
 		r.places = make([]*profile.Location, len(r.frames))

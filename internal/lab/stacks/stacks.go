@@ -17,48 +17,48 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// How much is read. What is over a bound is refused with an error that says so, as a profile of
-// which a part is missing would name the wrong places.
+// Limits on what is read. A profile that exceeds a limit is refused with an error that says so,
+// because a profile with a missing part would name the wrong places.
 const (
-	// Most is the size of a file, in bytes, compressed and not. A decoded sample takes up to eight
-	// times its text.
+	// Most is the maximum size of a file in bytes, both compressed and uncompressed. A decoded
+	// sample takes up to eight times its text.
 	Most = 64 << 20
 
-	mostStacks = 200_000   // different ones; package profile takes no more
-	mostFrames = 4_000_000 // of all of these
+	mostStacks = 200_000   // different ones; package profile accepts no more
+	mostFrames = 4_000_000 // in all of these stacks
 	mostPlaces = 250_000   // different functions, files and lines
 	mostDepth  = 10_000    // frames of one stack
-	mostText   = 4 << 10   // bytes of a function's or a file's name; what follows is cut off
+	mostText   = 4 << 10   // bytes of a function's or a file's name; the rest is cut off
 )
 
-// mostWork is how many frames may be added, those of stacks that were there already among them. It is
-// a variable for tests.
+// mostWork is how many frames may be added, including those of stacks that exist already. It is a
+// variable for tests.
 var mostWork = 400_000_000
 
 // Frame is one call of a stack.
 type Frame struct {
 	Function string // never empty
-	File     string // as the profiler gave it; "" when it is not known
-	Line     int    // 0 when it is not known
-	// Binary is the program or the library that the code is from, for code that was compiled ahead:
-	// "/usr/sbin/nginx", "[kernel]".
+	File     string // as reported by the profiler; "" if it is not known
+	Line     int    // 0 if it is not known
+	// Binary is the program or library that the code is from, for code that was compiled ahead of
+	// time: "/usr/sbin/nginx", "[kernel]".
 	Binary string
 }
 
-// Options are what a file may not say of itself.
+// Options are what a file may not say about itself.
 type Options struct {
-	// Hertz is how many samples a second were taken, for formats that count samples and do not say
-	// what one is worth; 0 is the usual rate of the format's tools.
+	// Hertz is how many samples per second were taken, for formats that count samples and do not
+	// say how long one lasts; 0 means the usual rate of the format's tools.
 	Hertz float64
-	// Seconds is how long the profile was taken; 0 takes what the file says. Where neither says it,
-	// weights are of the whole profile and not for a second of it.
+	// Seconds is how long the profile was taken; 0 means what the file says. If neither is known,
+	// weights are of the whole profile and not per second.
 	Seconds float64
 }
 
-// MostHertz is the most samples a second that a profile may say or be said to have.
+// MostHertz is the maximum number of samples per second that Options may give.
 const MostHertz = 1_000_000
 
-// nanos is what one sample is worth.
+// nanos returns how many nanoseconds one sample lasts.
 func (o Options) nanos(usual float64) int64 {
 	hertz := usual
 	if o.Hertz > 0 {
@@ -67,14 +67,14 @@ func (o Options) nanos(usual float64) int64 {
 	return max(1, int64(1e9/hertz))
 }
 
-// The usual rates of samples a second: that of py-spy, rbspy and async-profiler's common setting,
+// The usual rates in samples per second: that of py-spy, rbspy and async-profiler's common setting,
 // and that of the JDK's own settings (20 ms).
 const (
 	usualHertz = 100
 	jfrHertz   = 50
 )
 
-// Format is how a file was written.
+// Format is the format of a file.
 type Format string
 
 // The formats that Read knows.
@@ -87,17 +87,17 @@ const (
 	JFRPrint   Format = "jfr print --json"
 )
 
-// ErrRecording is the error for a recording of the JDK's flight recorder as it is: only the JDK's
-// jfr tool reads it.
+// ErrRecording is the error for an unconverted recording of the JDK's flight recorder: only the
+// JDK's jfr tool can read it.
 var ErrRecording = errors.New("this is a flight recording: convert it with " +
 	"jfr print --json --events jdk.ExecutionSample --stack-depth 64 FILE")
 
-// Read makes a profile of a file's content, whatever format it is in: that is found from its first
-// bytes. The profile weighs "samples" and "cpu", which is processor time in nanoseconds, whatever
-// the file calls it; stacks in which a thread was idle are left out where the format tells them
-// apart. An error is one line, and names the line of the file where there are lines.
+// Read converts a file's content to a profile. It detects the format from the first bytes. The
+// profile's weights are "samples" and "cpu", which is processor time in nanoseconds, whatever the
+// file calls it. Stacks in which a thread was idle are left out if the format marks them. An error
+// is one line, and includes the line number in a text file.
 //
-// It keeps nothing of data, and may be called from any goroutine.
+// Read does not retain data, and may be called from any goroutine.
 func Read(data []byte, o Options) (*profile.Profile, Format, error) {
 	data, packed, err := unpack(data)
 	if err != nil {
@@ -124,7 +124,7 @@ func Read(data []byte, o Options) (*profile.Profile, Format, error) {
 	return p, Folded, err
 }
 
-// unpack decompresses what is compressed.
+// unpack decompresses data if it is compressed.
 func unpack(data []byte) (raw []byte, packed bool, err error) {
 	if len(data) > Most {
 		return nil, false, fmt.Errorf("it has more than %d MiB: profile for a shorter time, or less "+
@@ -147,8 +147,8 @@ func unpack(data []byte) (raw []byte, packed bool, err error) {
 	return raw, true, nil
 }
 
-// isText says whether a file's beginning can be that of a text: pprof's messages have control
-// characters in their first bytes.
+// isText reports whether a file's beginning can be text: pprof's messages have control characters
+// in their first bytes.
 func isText(data []byte) bool {
 	for _, c := range data[:min(len(data), 512)] {
 		if c < ' ' && c != '\n' && c != '\r' && c != '\t' {
@@ -158,7 +158,7 @@ func isText(data []byte) bool {
 	return true
 }
 
-// Builder makes a profile of stacks. It is used by one goroutine.
+// Builder makes a profile from stacks. It may be used by one goroutine only.
 type Builder struct {
 	out       *profile.Profile
 	places    map[Frame]*profile.Location
@@ -171,7 +171,8 @@ type Builder struct {
 	work      int
 }
 
-// NewBuilder makes one for a profile that was taken for so many seconds, 0 when that is not known.
+// NewBuilder returns a Builder for a profile that was taken for some seconds; 0 if that is not
+// known.
 func NewBuilder(seconds float64) *Builder {
 	return &Builder{
 		out: &profile.Profile{
@@ -188,8 +189,9 @@ func NewBuilder(seconds float64) *Builder {
 	}
 }
 
-// Add adds a stack, the leaf first, that was seen so many times, for so long. It keeps nothing of
-// the slice. An error says that a bound is reached; nothing was added then.
+// Add adds a stack, the leaf first, that was seen in a number of samples, for a number of
+// nanoseconds. It does not retain the slice. An error says that a limit is reached; then nothing
+// was added.
 func (b *Builder) Add(stack []Frame, samples, nanos int64) error {
 	if len(stack) > mostDepth {
 		return errDepth
@@ -207,8 +209,8 @@ func (b *Builder) Add(stack []Frame, samples, nanos int64) error {
 
 var errDepth = fmt.Errorf("a stack has more than %d frames", mostDepth)
 
-// add is Add of frames whose places are known: to look for one costs as much as its names are long,
-// and a small file can have the same deep stack again and again.
+// add is Add for frames whose places are known. Looking up a place takes time proportional to the
+// length of its names, and a small file can repeat the same deep stack many times.
 func (b *Builder) add(stack []*profile.Location, samples, nanos int64) error {
 	if len(stack) == 0 {
 		return nil
@@ -240,7 +242,7 @@ func (b *Builder) add(stack []*profile.Location, samples, nanos int64) error {
 	return nil
 }
 
-// sum adds what cannot overflow.
+// sum adds, and returns the largest int64 if the sum would overflow.
 func sum(a, b int64) int64 {
 	if b > math.MaxInt64-a {
 		return math.MaxInt64
@@ -248,7 +250,7 @@ func sum(a, b int64) int64 {
 	return a + b
 }
 
-// place is a frame's location.
+// place returns a frame's location.
 func (b *Builder) place(f Frame) (*profile.Location, error) {
 	if l, ok := b.places[f]; ok {
 		return l, nil
@@ -275,7 +277,8 @@ func (b *Builder) place(f Frame) (*profile.Location, error) {
 	return l, nil
 }
 
-// binary is the mapping for a program or library; nil for none, and for those over pprof's bound.
+// binary returns the mapping for a program or library; nil if there is none, or if there would be
+// more than pprof's limit.
 func (b *Builder) binary(name string) *profile.Mapping {
 	const most = 1000
 	if name == "" {
@@ -290,10 +293,10 @@ func (b *Builder) binary(name string) *profile.Mapping {
 	return m
 }
 
-// Profile is what was added so far. The builder is not used any more.
+// Profile returns what was added so far. The builder must not be used afterwards.
 func (b *Builder) Profile() *profile.Profile { return b.out }
 
-// finish refuses a profile that has nothing in it.
+// finish refuses an empty profile.
 func (b *Builder) finish() (*profile.Profile, error) {
 	if len(b.out.Sample) == 0 {
 		return nil, errors.New("it has no stack in which anything ran")
