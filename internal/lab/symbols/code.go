@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// code is what DWARF says of a file's code. Compile units are read when an address is in one.
+// code is a file's DWARF. A compile unit is read when an address in it is first looked up.
 type code struct {
 	data  *dwarf.Data
 	units []unitRange // sorted
-	dies  int         // entries that were read, of all units
+	dies  int         // entries that were read, over all units
 }
 
-// mostEntriesRead bounds the entries of DWARF that are read of one file, and their ranges: a second
-// of work. Afterwards there are no more lines than are known by then. An entry may say that the one
-// that follows is before it, so that without a bound reading would never end.
+// mostEntriesRead limits the DWARF entries that are read from one file, and their ranges: a second
+// of work. At the limit, lookups use what is known by then. An entry may claim that the next one is
+// before it, so without a limit reading might never end.
 const mostEntriesRead = 2_000_000
 
 type unitRange struct {
@@ -39,15 +39,15 @@ type unit struct {
 // call is a function, or a call that was inlined into one.
 type call struct {
 	ranges [][2]uint64
-	parent int // the call that it was inlined into, by its place in unit.calls; -1 for functions
-	// Where the name is: its own, or that of the entry that it says it is an instance of.
+	parent int // index in unit.calls of the call that it was inlined into; -1 for functions
+	// The name: its own, or that of the entry of which it is an instance.
 	name   string
 	origin dwarf.Offset
 	// Where it was inlined.
 	file, line int
 }
 
-// newCode is nil when the file has no DWARF that can be read.
+// newCode returns nil if the file has no DWARF that can be read.
 func newCode(e *elf.File) *code {
 	size := uint64(0)
 	for _, s := range e.Sections {
@@ -88,8 +88,8 @@ func newCode(e *elf.File) *code {
 	return c
 }
 
-// frames are the frames at an address, the innermost first; none when DWARF does not know the
-// function. symbol is the function's name by the symbol table, which knows assembly too.
+// frames returns the frames at an address, the innermost first; none if DWARF does not know the
+// function. symbol is the function's name in the symbol table, which also has assembly functions.
 func (c *code) frames(pc uint64, symbol string) []Frame {
 	i, ok := slices.BinarySearchFunc(c.units, pc, func(u unitRange, pc uint64) int {
 		return cmp.Compare(u.low, pc)
@@ -119,7 +119,7 @@ func (c *code) frames(pc uint64, symbol string) []Frame {
 		one := &u.calls[at]
 		name := c.name(one)
 		if one.parent < 0 && symbol != "" && !strings.Contains(name, ".") {
-			name = symbol // C++ has classes in its symbols, and not in DWARF's names
+			name = symbol // C++ symbols include classes; DWARF's names do not
 		}
 		frames = append(frames, Frame{Function: cmp.Or(name, symbol, "[unknown]"), File: file, Line: line})
 		file, line = u.file(one.file), one.line
@@ -148,7 +148,7 @@ func (c *code) readLines(u *unit) {
 	})
 }
 
-// after orders the end of a sequence before what begins at its address.
+// after orders the end of a sequence before entries that begin at its address.
 func after(e dwarf.LineEntry) int {
 	if e.EndSequence {
 		return 0
@@ -169,7 +169,7 @@ func (u *unit) place(pc uint64) (file string, line int) {
 	return u.lines[i-1].File.Name, u.lines[i-1].Line
 }
 
-// file is a file of the unit by its number; "" when there is none.
+// file returns a file of the unit by its number; "" if there is none.
 func (u *unit) file(n int) string {
 	if n < 0 || n >= len(u.files) || u.files[n] == nil {
 		return ""
@@ -177,8 +177,8 @@ func (u *unit) file(n int) string {
 	return u.files[n].Name
 }
 
-// innermost is the call at an address that is inside all others there, -1 when there is none.
-// Calls come after those that they are in.
+// innermost returns the index of the innermost call at an address; -1 if there is none. A call
+// comes after the calls that contain it.
 func (u *unit) innermost(pc uint64) int {
 	for i := len(u.calls) - 1; i >= 0; i-- {
 		for _, r := range u.calls[i].ranges {
@@ -197,7 +197,7 @@ func (c *code) readCalls(u *unit) {
 	if _, err := r.Next(); err != nil || !u.entry.Children {
 		return
 	}
-	// For each open entry, the call that it is, or is in.
+	// For each open entry, the index of the call that it is, or that contains it.
 	open := []int{-1}
 	for len(open) > 0 {
 		e, err := r.Next()
@@ -214,7 +214,7 @@ func (c *code) readCalls(u *unit) {
 				in = len(u.calls)
 				u.calls = append(u.calls, one)
 			} else if e.Tag == dwarf.TagSubprogram {
-				r.SkipChildren() // a declaration, or what is inlined elsewhere
+				r.SkipChildren() // a declaration, or a function that is inlined elsewhere
 				continue
 			}
 		}
@@ -224,7 +224,7 @@ func (c *code) readCalls(u *unit) {
 	}
 }
 
-// call reads an entry; ok is false when it has no code.
+// call reads an entry; ok is false if it has no code.
 func (c *code) call(e *dwarf.Entry, in int) (one call, ok bool) {
 	ranges, err := c.data.Ranges(e)
 	if err != nil || len(ranges) == 0 {
@@ -242,7 +242,7 @@ func (c *code) call(e *dwarf.Entry, in int) (one call, ok bool) {
 	return one, true
 }
 
-// nameOf is an entry's own name, or where to look for it.
+// nameOf returns an entry's own name, or where to look for it.
 func nameOf(e *dwarf.Entry) (name string, origin dwarf.Offset) {
 	if linked, ok := e.Val(dwarf.AttrLinkageName).(string); ok {
 		return readable(linked), 0
@@ -258,7 +258,7 @@ func nameOf(e *dwarf.Entry) (name string, origin dwarf.Offset) {
 	return "", 0
 }
 
-// name is a call's name, found once.
+// name returns a call's name. It looks for it only once.
 func (c *code) name(one *call) string {
 	for hops := 0; one.name == "" && one.origin != 0 && hops < 8; hops++ {
 		r := c.data.Reader()

@@ -14,7 +14,7 @@ import (
 
 const (
 	mostSymbols = 2_000_000
-	// mostSection bounds what is read of a file at once: symbol tables, pclntab, and all of DWARF
+	// mostSection limits what is read from a file at once: symbol tables, pclntab, and all of DWARF
 	// together. Chromium's symbol table has 20 MB.
 	mostSection = 256 << 20
 )
@@ -25,8 +25,8 @@ type object struct {
 	elf      *elf.File
 	segments []elf.ProgHeader
 	symbols  *ranges      // sorted functions
-	goes     *gosym.Table // nil when it is not a Go program
-	code     *code        // DWARF; nil when there is none
+	goes     *gosym.Table // nil if it is not a Go program
+	code     *code        // DWARF; nil if there is none
 	read     bool
 }
 
@@ -36,8 +36,8 @@ func (o *object) close() {
 	}
 }
 
-// open is the file that is mapped; nil when it cannot be read, or is not the one any more that the
-// process runs.
+// open returns the mapped file. It returns nil if the file cannot be read, or if it is no longer
+// the one that the process runs.
 func (t *Table) open(p *Process, m *mapping) *object {
 	var f *os.File
 	for _, path := range []string{p.root + strings.TrimSuffix(m.path, " (deleted)"), p.exe} {
@@ -66,7 +66,7 @@ func (t *Table) open(p *Process, m *mapping) *object {
 	return o
 }
 
-// inodeOf is a plain file's inode, 0 for what is not one.
+// inodeOf returns a regular file's inode; 0 for other files.
 func inodeOf(f *os.File) uint64 {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() {
@@ -78,7 +78,7 @@ func inodeOf(f *os.File) uint64 {
 	return 0
 }
 
-// newObject takes the file over; nil when it is not ELF.
+// newObject takes ownership of the file. It returns nil if the file is not ELF.
 func newObject(f *os.File) *object {
 	e, err := elf.NewFile(f)
 	if err != nil {
@@ -94,7 +94,7 @@ func newObject(f *os.File) *object {
 	return o
 }
 
-// address is where the byte at an offset of the file is by the file's own addresses.
+// address converts an offset in the file to one of the file's own addresses.
 func (o *object) address(offset uint64) (uint64, bool) {
 	for _, s := range o.segments {
 		if offset >= s.Off && offset-s.Off < s.Filesz {
@@ -104,8 +104,8 @@ func (o *object) address(offset uint64) (uint64, bool) {
 	return 0, false
 }
 
-// frames are the frames at an offset of the file, none when nothing is known of it. Lines are
-// DWARF's, and where a Go program has none, its pclntab's; that does not know what was inlined.
+// frames returns the frames at an offset of the file; none if nothing is known about it. Lines are
+// from DWARF or, if a Go program has none, from its pclntab, which does not know inlined calls.
 func (o *object) frames(offset uint64, binary string) []Frame {
 	pc, ok := o.address(offset)
 	if !ok {
@@ -135,8 +135,9 @@ func (o *object) frames(offset uint64, binary string) []Frame {
 	return []Frame{{Function: name, Binary: binary}}
 }
 
-// load reads the symbols. Where the file was stripped, those of its debug file by its build number
-// are taken, if Debian's package of them is there; and those that it has for the linker.
+// load reads the symbols. If the file has neither DWARF nor a pclntab, load also reads its debug
+// file, found by build ID, if Debian's debug package is installed. Of a stripped file without one,
+// only the symbols for the dynamic linker are known.
 func (o *object) load() {
 	o.symbols = o.functions()
 	o.goes = o.pclntab()
@@ -153,7 +154,7 @@ func (o *object) load() {
 	}
 }
 
-// openDebug is the file with what was stripped from another one.
+// openDebug opens the file with what was stripped from another one.
 func openDebug(e *elf.File) *object {
 	s := e.Section(".note.gnu.build-id")
 	if s == nil || s.Size > 1<<10 {
@@ -176,7 +177,7 @@ func openDebug(e *elf.File) *object {
 	return newObject(f)
 }
 
-// functions are the functions of the symbol tables.
+// functions returns the functions in the symbol tables.
 func (o *object) functions() *ranges {
 	r := &ranges{}
 	for _, kind := range []elf.SectionType{elf.SHT_SYMTAB, elf.SHT_DYNSYM} {
@@ -200,10 +201,10 @@ func (o *object) functions() *ranges {
 			r.all = append(r.all, named{one.Value, one.Value + cmp.Or(one.Size, 4096), one.Name})
 		}
 		if len(r.all) > 0 {
-			break // what the linker needs is in the whole table too
+			break // the whole table includes the dynamic linker's symbols
 		}
 	}
-	slices.Reverse(r.all) // of several names of one function the first counts
+	slices.Reverse(r.all) // if a function has several names, the first one counts
 	r.settle()
 	for i := range r.all {
 		r.all[i].name = readable(r.all[i].name)
@@ -211,21 +212,22 @@ func (o *object) functions() *ranges {
 	return r
 }
 
-// readable is a symbol as its language writes it. What a version of the linker's adds goes.
+// readable returns a symbol as its language writes it, without the dynamic linker's symbol version.
 func readable(symbol string) string {
 	symbol, _, _ = strings.Cut(symbol, "@")
 	if len(symbol) > mostName {
 		return symbol[:mostName]
 	}
 	if strings.HasPrefix(symbol, "_Z") || strings.HasPrefix(symbol, "_R") {
-		// A name can refer to its own parts again and again: of 300 bytes come 2⁴⁰.
+		// A name can refer to its own parts repeatedly: 300 bytes may expand to 2⁴⁰.
 		return demangle.Filter(symbol, demangle.NoParams, demangle.NoTemplateParams,
 			demangle.MaxLength(mostNameBits))
 	}
 	return symbol
 }
 
-// pclntab is Go's own table; nil when the file is not of Go, or of a Go that is not understood.
+// pclntab returns Go's own table; nil if the file is not Go's, or is of a Go version that is not
+// understood.
 func (o *object) pclntab() *gosym.Table {
 	table, text := o.elf.Section(".gopclntab"), o.elf.Section(".text")
 	if table == nil {

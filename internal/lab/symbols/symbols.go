@@ -22,44 +22,44 @@ import (
 	"plimsoll/internal/plainfile"
 )
 
-// Frame is the code at an address. Where calls were inlined there, it has several.
+// Frame is the code at an address. An address in inlined calls has several frames.
 type Frame struct {
-	Function string // never empty: "[name of the binary]" where there is no symbol
-	File     string // "" when it is not known
-	Line     int    // 0 when it is not known
+	Function string // never empty: "[name of the binary]" if there is no symbol
+	File     string // "" if it is not known
+	Line     int    // 0 if it is not known
 	// Binary is the program or library that the code is from, KernelBinary, or "" for code that was
 	// compiled while the process ran.
 	Binary string
 }
 
-// Unnamed is the function of code that was compiled at run time, of which nothing is known.
+// Unnamed is the function of code that was compiled at run time and of which nothing is known.
 const Unnamed = "[compiled at run time]"
 
-// KernelBinary is the binary of the kernel's code, with its modules.
+// KernelBinary is the binary of the kernel's code, including its modules.
 const KernelBinary = "[kernel]"
 
 const (
-	mostMappings = 1 << 16 // of a process, as many as Linux lets it have by default
+	mostMappings = 1 << 16 // of a process: Linux's default limit
 	mostMap      = 64 << 20
 	mostEntries  = 1_000_000 // of a perf map, and of kallsyms
 	mostName     = 1 << mostNameBits
 	mostNameBits = 10
-	mostFiles    = 1000 // ELF files that are open at once
+	mostFiles    = 1000 // ELF files open at once
 )
 
-// Table is what has been read of symbols. Its methods are called by one goroutine at a time.
+// Table caches what has been read of symbols. Its methods must not be called concurrently.
 type Table struct {
 	files  map[fileKey]*object
 	kernel *ranges
 }
 
-// fileKey is a file's identity: another file may get the same path.
+// fileKey identifies a file: another file may get the same path.
 type fileKey struct{ dev, inode uint64 }
 
-// New makes an empty table.
+// New returns an empty table.
 func New() *Table { return &Table{files: map[fileKey]*object{}} }
 
-// Close lets go of the files.
+// Close closes the files.
 func (t *Table) Close() {
 	for _, o := range t.files {
 		o.close()
@@ -67,20 +67,20 @@ func (t *Table) Close() {
 	clear(t.files)
 }
 
-// Process is a process whose mappings have been read, as they were at that time.
+// Process is a process and its mappings, as they were when they were read.
 type Process struct {
 	table    *Table
 	root     string // /proc/PID/root
 	exe      string // /proc/PID/exe
 	mappings []mapping
 	compiled *ranges
-	// Bare are the binaries that addresses were in and that have no symbols there.
+	// Bare are the binaries that lookups found addresses in, but no symbols for them.
 	Bare map[string]bool
-	// arenas are the mappings in which the trampolines of CPython's perf support are.
+	// arenas are the mappings that hold the trampolines of CPython's perf support.
 	arenas []mapping
 }
 
-// mapping is a stretch of a process's memory that holds code.
+// mapping is a range of a process's memory that holds code.
 type mapping struct {
 	start, end, offset uint64
 	inode              uint64
@@ -89,7 +89,7 @@ type mapping struct {
 	tried              bool
 }
 
-// Process reads a process's mappings, and the map of what its runtime compiled.
+// Process reads a process's mappings, and the perf map that its runtime wrote.
 func (t *Table) Process(pid int) (*Process, error) {
 	dir := fmt.Sprintf("/proc/%d", pid)
 	p := &Process{
@@ -116,7 +116,7 @@ func (t *Table) Process(pid int) (*Process, error) {
 	return p, in.Err()
 }
 
-// parseMapping reads a line of /proc/PID/maps; ok is false for what holds no code.
+// parseMapping parses a line of /proc/PID/maps; ok is false if the mapping holds no code.
 func parseMapping(line string) (m mapping, ok bool) {
 	fields := strings.SplitN(line, " ", 6)
 	if len(fields) < 5 || !strings.Contains(fields[1], "x") {
@@ -137,8 +137,8 @@ func parseMapping(line string) (m mapping, ok bool) {
 	return m, true
 }
 
-// Frames are the frames at an address, the innermost inlined call first. called says that the
-// address is where a call returns to: the call is the instruction before.
+// Frames returns the frames at an address, the innermost inlined call first. called says that the
+// address is a return address: the call is the instruction before it.
 func (p *Process) Frames(pc uint64, called bool) []Frame {
 	if called {
 		pc--
@@ -167,7 +167,7 @@ func (p *Process) Frames(pc uint64, called bool) []Frame {
 	return []Frame{{Function: "[" + filepath.Base(name) + "]", Binary: name}}
 }
 
-// trampolines are the mappings that hold Python's trampolines.
+// trampolines returns the mappings that hold Python's trampolines.
 func (p *Process) trampolines() (all []mapping) {
 	for _, n := range p.compiled.all {
 		if !strings.HasPrefix(n.name, "py::") || len(all) > 0 && n.start < all[len(all)-1].end {
@@ -180,12 +180,13 @@ func (p *Process) trampolines() (all []mapping) {
 	return all
 }
 
-// Trampolines says that the process is a CPython with perf support: each Python function that was
-// called has a small piece of code of its own, through which calls of it go.
+// Trampolines reports whether the process is a CPython with perf support: each Python function that
+// was called has a small piece of code of its own, through which its calls go.
 func (p *Process) Trampolines() bool { return len(p.arenas) > 0 }
 
-// InTrampolines says whether an address is where trampolines are, also those of functions that have
-// been called since the process was looked at. It is asked of each word of a stack.
+// InTrampolines reports whether an address is in a mapping of trampolines. This includes
+// trampolines of functions that were first called after the process was read. It is called for each
+// word of a stack.
 func (p *Process) InTrampolines(pc uint64) bool {
 	for i := range p.arenas {
 		if pc >= p.arenas[i].start && pc < p.arenas[i].end {
@@ -195,14 +196,15 @@ func (p *Process) InTrampolines(pc uint64) bool {
 	return false
 }
 
-// Returns says whether a call in code that the process's runtime has compiled may return to an
-// address. Where such code begins nothing returns to, but pointers to functions do stand on stacks.
+// Returns reports whether an address may be a return address in code that the process's runtime
+// compiled. Nothing returns to the start of such code, but stacks do hold pointers to functions.
 func (p *Process) Returns(pc uint64) bool {
 	i := p.compiled.at(pc)
 	return i >= 0 && p.compiled.all[i].start < pc
 }
 
-// mapped is the mapping that an address is in, by its place in p.mappings; -1 for none.
+// mapped returns the index in p.mappings of the mapping that contains an address; -1 if there is
+// none.
 func (p *Process) mapped(pc uint64) int {
 	i, ok := slices.BinarySearchFunc(p.mappings, pc, func(m mapping, pc uint64) int {
 		switch {
@@ -219,7 +221,7 @@ func (p *Process) mapped(pc uint64) int {
 	return i
 }
 
-// bracketed is a name such as [vdso], and "" for others.
+// bracketed returns a name such as [vdso]; "" for other names.
 func bracketed(path string) string {
 	if strings.HasPrefix(path, "[") {
 		return path
@@ -227,7 +229,7 @@ func bracketed(path string) string {
 	return ""
 }
 
-// Kernel names an address of the kernel. Where its symbols may not be seen, it is "[kernel]".
+// Kernel names a kernel address. If the kernel's symbols are not readable, the name is "[kernel]".
 func (t *Table) Kernel(pc uint64) Frame {
 	if t.kernel == nil {
 		t.kernel = readKernel()
@@ -238,10 +240,11 @@ func (t *Table) Kernel(pc uint64) Frame {
 	return Frame{Function: KernelBinary, Binary: KernelBinary}
 }
 
-// KernelNamed says whether the kernel's symbols may be seen.
+// KernelNamed reports whether the kernel's symbols are readable. It is false until Kernel has been
+// called.
 func (t *Table) KernelNamed() bool { return t.kernel != nil && len(t.kernel.all) > 0 }
 
-// ranges are named stretches of addresses.
+// ranges are named ranges of addresses.
 type ranges struct{ all []named }
 
 type named struct {
@@ -249,7 +252,7 @@ type named struct {
 	name       string
 }
 
-// find is the name at an address.
+// find returns the name at an address.
 func (r *ranges) find(pc uint64) (string, bool) {
 	if i := r.at(pc); i >= 0 {
 		return r.all[i].name, true
@@ -257,7 +260,8 @@ func (r *ranges) find(pc uint64) (string, bool) {
 	return "", false
 }
 
-// at is the range that an address is in, by its place in r.all; -1 for none, as nil has.
+// at returns the index in r.all of the range that contains an address; -1 if there is none. r may
+// be nil.
 func (r *ranges) at(pc uint64) int {
 	if r == nil {
 		return -1
@@ -274,8 +278,8 @@ func (r *ranges) at(pc uint64) int {
 	return i
 }
 
-// settle sorts ranges, and has each end where the next one begins. Of several that begin at one
-// address the one that came last counts: compilers use memory again.
+// settle sorts ranges, and ends each one where the next one begins, if it is longer. If several
+// ranges begin at one address, the last one added counts: compilers reuse memory.
 func (r *ranges) settle() {
 	slices.Reverse(r.all)
 	slices.SortStableFunc(r.all, func(a, b named) int { return cmp.Compare(a.start, b.start) })
@@ -285,15 +289,15 @@ func (r *ranges) settle() {
 	}
 }
 
-// readPerfMap reads the map that a process's runtime writes; nil when there is none. Anybody can
-// make a file of that name, so it has to be the process's user's, or root's.
+// readPerfMap reads the map that a process's runtime writes; nil if there is none. Any user can
+// create a file of that name, so it must belong to the process's user, or to root.
 func readPerfMap(dir string) *ranges {
 	pid := filepath.Base(dir)
 	owner, err := os.Stat(dir)
 	if err != nil {
 		return nil
 	}
-	// The runtime names the file by the number that its own namespace knows it by.
+	// The runtime names the file by its PID in its own namespace.
 	if status, err := os.ReadFile(dir + "/status"); err == nil {
 		for line := range strings.Lines(string(status)) {
 			if rest, ok := strings.CutPrefix(line, "NSpid:"); ok {
@@ -322,7 +326,7 @@ func ownedBy(file, process os.FileInfo) bool {
 	return ok && also && (a.Uid == b.Uid || a.Uid == 0)
 }
 
-// parsePerfMap reads lines of a start, a size and a name, the numbers in hexadecimal.
+// parsePerfMap parses lines of a start, a size and a name. The numbers are hexadecimal.
 func parsePerfMap(from io.Reader) *ranges {
 	r := &ranges{}
 	for line := range lines(from) {
@@ -334,7 +338,7 @@ func parsePerfMap(from io.Reader) *ranges {
 		start, err := strconv.ParseUint(strings.TrimPrefix(first, "0x"), 16, 64)
 		size, bad := strconv.ParseUint(strings.TrimPrefix(second, "0x"), 16, 64)
 		if err != nil || bad != nil || name == "" || start+size <= start {
-			continue // the last line may be half written
+			continue // the last line may be incomplete
 		}
 		r.all = append(r.all, named{start, start + size, strings.Clone(name[:min(len(name), mostName)])})
 	}
@@ -342,7 +346,7 @@ func parsePerfMap(from io.Reader) *ranges {
 	return r
 }
 
-// lines gives the lines of a table, of a long one its beginning.
+// lines yields the lines of a table. Of a line that is too long, it yields the beginning.
 func lines(from io.Reader) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		in := bufio.NewReaderSize(io.LimitReader(from, mostMap), 64<<10)
@@ -359,7 +363,7 @@ func lines(from io.Reader) iter.Seq[string] {
 	}
 }
 
-// readKernel reads the kernel's own table. Where it may not be seen all addresses are 0.
+// readKernel reads the kernel's own table. If it is not readable, all addresses are 0.
 func readKernel() *ranges {
 	f, err := os.Open("/proc/kallsyms")
 	if err != nil {
@@ -380,7 +384,8 @@ func parseKallsyms(from io.Reader) *ranges {
 			continue
 		}
 		if start, err := strconv.ParseUint(fields[0], 16, 64); err == nil && start > 0 {
-			// Kernel functions are not larger: what is behind the last one is not its own.
+			// Kernel functions are not larger than this. What is behind the last one does not
+			// belong to it.
 			r.all = append(r.all, named{start, start + 64<<10, strings.Clone(fields[2])})
 		}
 	}
