@@ -10,7 +10,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// asks is a fixture's line: so many exchanges with a PostgreSQL in a second.
+// asks returns a fixture's line: the number of exchanges per second with a PostgreSQL.
 func asks(stage, times string) string {
 	return stage + " target.outgoing.exchanges.192.0.2.7:5432 += " + times
 }
@@ -35,7 +35,8 @@ func TestOneWhoAsksAgainAndAgainForARequestIsTold(t *testing.T) {
 	if d := diagnosed(t, asks("all", "9000")); d.found("slow-dependency") != nil {
 		t.Errorf("what has nothing to do with the load is a finding: %v", names(d))
 	}
-	// What goes on without requests is not theirs: five each, and 6,000 a second besides.
+	// Traffic that goes on without requests does not count: five exchanges per request, and 6,000 a
+	// second besides.
 	besides := []string{asks("before", "8000"), asks("half", "8500"), asks("at-line", "11000")}
 	if d := diagnosed(t, besides...); d.found("slow-dependency") != nil {
 		t.Errorf("five for each request, beside what goes on without any: %v", names(d))
@@ -67,8 +68,8 @@ func TestAThreadThatIsBusyAskingIsNotTheCause(t *testing.T) {
 	}
 }
 
-// warmedUp is a fixture's diagnosis whose survey ended after two steps of its warm-up, which were
-// judged so.
+// warmedUp is the diagnosis of a fixture whose survey ended after two steps of its warm-up, which
+// got the verdicts first and last.
 func warmedUp(t *testing.T, first, last record.Judgement, lines ...string) *Diagnosis {
 	t.Helper()
 	run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines)...).open(t)
@@ -88,7 +89,8 @@ func broke(objective string, share float64) record.Judgement {
 	}}}
 }
 
-// alone is a fixture's diagnosis whose survey ended after the warm-up, as no request was quick.
+// alone is the diagnosis of a fixture whose survey ended after the warm-up, because no request was
+// quick.
 func alone(t *testing.T, lines ...string) *Diagnosis {
 	t.Helper()
 	return warmedUp(t, broke("p99<50ms", .9), broke("p99<50ms", .9), lines...)

@@ -25,7 +25,7 @@ func TestACollectorIsSeenByItsThreads(t *testing.T) {
 	for name, c := range map[string]struct {
 		runtime string
 		lines   []string
-		says    []string // nothing: there is no finding
+		says    []string // empty: no finding
 	}{
 		"HotSpot's parallel threads": {
 			measure.RuntimeJVM,
@@ -133,7 +133,7 @@ func TestACollectorThatAServiceCallsIsNotBlamedOnItsGarbage(t *testing.T) {
 	if f == nil || !f.says("main.tidy") || !f.says("runtime") || f.says("GOGC=") {
 		t.Errorf("%+v", f)
 	}
-	// As often as the heap is full is what garbage costs.
+	// Garbage alone explains collections that are only as frequent as the heap fills.
 	f = runsOn(t, measure.RuntimeGo, append(calls, "all go.gc.cycles += .3")...).found("gc-heavy")
 	if f == nil || f.says("main.tidy") || !f.says("GOGC=") {
 		t.Errorf("%+v", f)
@@ -156,7 +156,7 @@ func TestWhatMostCollectionsOfAJVMComeForIsSaid(t *testing.T) {
 		!namesPlace(f, "HeapRegionSize") {
 		t.Errorf("found %+v", f)
 	}
-	// What is asked for is not needed: less of it is enough.
+	// Collections that the service asks for are not needed, so a smaller share is enough.
 	asked[0] = "at-line" + usedBy + "GC Thread += .2"
 	if f := runsOn(t, measure.RuntimeJVM, asked...).found("gc-heavy"); f == nil {
 		t.Error("a seventh of the processor time for System.gc() is not found")

@@ -8,7 +8,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// standingIn are lines for threads that stand in a place well below the line, at it and beyond it.
+// standingIn returns lines for threads in a place: their number well below the line, at it and
+// beyond it.
 func standingIn(place, below, line, over string) []string {
 	name := at + place + " = "
 	return []string{
@@ -76,7 +77,7 @@ func TestTheCrowdThatGrowsWithTheLoadIsTheQueueAndNotWhatItsHolderAsks(t *testin
 			func(w string) bool { return !f.says(w) && !strings.Contains(f.Claim, w) }) {
 			t.Errorf("%s: found %v: %+v", name, names(d), f)
 		}
-		// The same crowd before a busy processor is not a finding: it stands in line for that.
+		// The same crowd is not a finding if the processors are busy: it waits for them.
 		busy := append(lines, "all host.cpu.busy_seconds += 1.9", "all target.cpu.seconds += 1.8")
 		if d := runsOn(t, measure.RuntimeCPython, busy...); len(d.Findings) != 0 {
 			t.Errorf("%s, with processors busy: found %v", name, names(d))

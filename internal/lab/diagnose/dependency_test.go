@@ -65,7 +65,7 @@ func TestADatabaseThatTakesTheProcessorsIsNamed(t *testing.T) {
 		f.Gain.Factor < 1.5 || d.First.What != "slow-dependency" {
 		t.Errorf("found %+v, and the bottleneck is %+v", f, d.First)
 	}
-	// Who uses about as much himself is where to look first.
+	// If the service uses about as much itself, look at the service first.
 	d = diagnosed(t, append(busy, "at-line "+postgres+" += .4", "over "+postgres+" += .45")...)
 	if d.found("slow-dependency") != nil {
 		t.Errorf("found %v", names(d))
@@ -82,7 +82,7 @@ func TestAStoreOfOneThreadThatIsFullIsNamed(t *testing.T) {
 	if f == nil || !f.says("redis-server at 127.0.0.1:7000") || !f.says("KEYS") {
 		t.Errorf("found %+v of %v", f, names(d))
 	}
-	// Half of a processor is room.
+	// A thread that uses half of a processor is not full.
 	d = diagnosed(t, append(lines, "at-line "+redis+" += .5", "over "+redis+" += .5")...)
 	if d.found("slow-dependency") != nil {
 		t.Errorf("found %v", names(d))

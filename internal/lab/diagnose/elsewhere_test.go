@@ -65,7 +65,7 @@ func TestThreadsThatShareAnInterpreterAreOneProcessorWellAboveTheLine(t *testing
 			t.Errorf("found %v, held back %+v: %+v", names(d), d.HeldBack, f)
 		}
 	}
-	// Requests that mostly wait use one processor by chance.
+	// Requests that mostly wait use one whole processor only by chance.
 	waiting := append(lines, "all service 20ms", "at-line service 40ms", "over service 120ms")
 	if d := ofRuntime(t, measure.RuntimeCPython, "", waiting...); d.found("single-threaded") != nil {
 		t.Errorf("found %v", names(d))
@@ -97,7 +97,7 @@ func TestAStoreThatBeginsASessionForEachRequestIsNotBlamedForItsQueries(t *testi
 		!f.says("PgBouncer") || f.Gain.Factor < 1.5 || d.found("slow-dependency") != nil {
 		t.Errorf("found %v: %+v", names(d), f)
 	}
-	// With a connection for few requests it is what is asked that costs.
+	// If connections are opened for few requests only, the cost is in what is asked.
 	d = diagnosed(t, append(busy, "all host.tcp.opened_active += 100")...)
 	if d.found("slow-dependency") == nil || d.found("upstream-connections-not-reused") != nil {
 		t.Errorf("found %v", names(d))
@@ -180,7 +180,7 @@ func TestWasteIsKnownInOtherLanguagesLibraries(t *testing.T) {
 	}
 }
 
-// A library's work is shared out among many functions of it, and none of them has much.
+// A library's work is divided among many of its functions, none of which has much of it.
 func TestWasteIsItsCallersHoweverManyFunctionsOfALibraryDoIt(t *testing.T) {
 	lines := []string{"at-line profile cpu nanoseconds 1600000000 main.page" + servesHTTP}
 	for i := range 12 {
@@ -297,7 +297,7 @@ func TestFewAnswersThatAreWaitedForAtOnceAreALimitOfTheServiceItself(t *testing.
 	if f == nil || !f.says("127.0.0.1:7000 is asked for 5 at a time") || !f.says("a lock that is held") {
 		t.Errorf("found %+v", f)
 	}
-	// All that are under way wait there.
+	// All requests that are under way wait there.
 	d := diagnosed(t, append(lines[:len(lines):len(lines)], "half "+waiting+"2", "at-line "+waiting+"12",
 		"over "+waiting+"48")...)
 	if d.found("concurrency-limited") != nil {

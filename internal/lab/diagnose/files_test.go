@@ -15,7 +15,7 @@ func TestFilesThatAreReadForEachRequestAreSeenWithoutAProfile(t *testing.T) {
 	if f == nil || !f.says(`"/srv/partials"`) || !f.says("160 read calls") || f.Rank != Cost {
 		t.Fatalf("found %+v", f)
 	}
-	// One file is named, several are not.
+	// A folder's file is named if it is mostly one file, and not if there are several.
 	for file, named := range map[string]bool{"9": true, "8": true, "5": false} {
 		f = diagnosed(t, append(reads, "over target.files.opened./srv/partials/head = "+file)...).
 			found("files-reopened")

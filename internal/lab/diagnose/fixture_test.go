@@ -18,7 +18,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// base is the evidence of a healthy service on two cores whose processor is the bottleneck: each
+// base is the evidence of a healthy service on two cores whose bottleneck is the processor. Each
 // case of testdata/rules changes some of it.
 const base = `
 	all host.cores = 2
@@ -48,18 +48,18 @@ var stages = []struct {
 	{"after", measure.PhaseRecovery, 400},
 }
 
-// fixture is a run as a text describes it, line by line:
+// fixture is a run, described by a text line by line:
 //
 //	STAGE NAME = VALUE           a gauge; STAGE is before, half, at-line, over, after, or all
 //	STAGE NAME = FROM to VALUE   a gauge that changes over the step
-//	STAGE NAME += VALUE          a counter that grows by so much in a second
-//	STAGE service DURATION       what each request takes
-//	STAGE failed KIND SHARE      so many of the requests end so
-//	STAGE goodput RATE           so many end well in a second
-//	STAGE connections RATE       so many connections are made in a second
-//	STAGE kept N                 the generator keeps so many connections
+//	STAGE NAME += VALUE          a counter that grows by VALUE per second
+//	STAGE service DURATION       how long each request takes
+//	STAGE failed KIND SHARE      the share of the requests that end in this way
+//	STAGE goodput RATE           requests that end well, per second
+//	STAGE connections RATE       connections that are made, per second
+//	STAGE kept N                 the number of connections that the generator keeps
 //	STAGE generator REASON       the generator was the limit
-//	STAGE loops N USED           it had N loops, which used so many processors together
+//	STAGE loops N USED           it had N loops, which used USED processors together
 //	STAGE profile KIND UNIT VALUE LEAF < CALLER < … < ROOT     a stack
 //	no line                      the survey found none
 type fixture struct {
@@ -232,8 +232,8 @@ var fixtureManifest = record.Manifest{
 	Machine: record.Machine{TargetLocal: true},
 }
 
-// folder is a new one, in memory where Linux has a file system there: a run's files are synced one by
-// one, which on a disk takes most of the time of these tests.
+// folder returns a new folder, in memory if Linux has a file system there. A run's files are synced
+// one by one, which would take most of the time of these tests on a disk.
 func folder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "diagnose-")
@@ -244,7 +244,7 @@ func folder(t *testing.T) string {
 	return dir
 }
 
-// open writes the run directory and reads it as any other.
+// open writes the run directory, and reads it like any other.
 func (f *fixture) open(t *testing.T) *record.Run {
 	t.Helper()
 	dir := filepath.Join(folder(t), "run")
@@ -325,8 +325,8 @@ func (f *fixture) open(t *testing.T) *record.Run {
 	return run
 }
 
-// The cases of a rule. What a rule needs is measured in all of them, so that not being judged is
-// not a way of being quiet.
+// The cases of a rule. All of them measure what the rule needs, so that a rule which is not judged
+// does not pass as quiet.
 const (
 	caseFires = "fires"
 	caseQuiet = "does not fire"
@@ -334,8 +334,8 @@ const (
 )
 
 // TestEveryRule takes each rule through the cases of testdata/rules/NAME.txt. A case is a heading
-// and indented lines: "says TEXT", which the claim, or the reason for holding it back, has to
-// contain, and what is different from the base.
+// and indented lines: the differences from the base, and "says TEXT", which the claim, or the
+// reason for holding it back, must contain.
 func TestEveryRuleFiresOnItsEvidenceAndIsHeldBackByWhatSpeaksAgainstIt(t *testing.T) {
 	for _, rule := range Rules() {
 		t.Run(rule.Name, func(t *testing.T) {

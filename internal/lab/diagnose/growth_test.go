@@ -18,7 +18,7 @@ func TestAFewConnectionsThatGrowWithTheRequestsAreALeak(t *testing.T) {
 	if f == nil || !f.says("122 after the survey where there were 10") || f.Rank != Risk {
 		t.Errorf("found %+v", f)
 	}
-	// A pool that has grown with the load, and stays as large.
+	// A pool that grew with the load, and stays as large.
 	d := diagnosed(t, "all target.memory.rss_bytes = 50000000",
 		"before target.outgoing.established = 10", "half target.outgoing.established = 12",
 		"at-line target.outgoing.established = 60", "over target.outgoing.established = 120",

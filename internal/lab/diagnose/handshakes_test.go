@@ -9,8 +9,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Without a profile the generator still sees that no session is resumed, and the warm-up how long a
-// connection takes beside an answer.
+// Without a profile, the generator still sees that no session is resumed, and the warm-up shows how
+// long a connection takes compared with an answer.
 func TestFullHandshakesAreSeenByTheirClients(t *testing.T) {
 	for name, c := range map[string]struct {
 		scheme          string
@@ -73,7 +73,7 @@ func TestConnectionsOfClientsThatAreResetAreClosedByTheService(t *testing.T) {
 		!f.says("after 1.00 requests each") {
 		t.Errorf("found %+v", f)
 	}
-	// A generator that gives up makes new ones itself.
+	// A generator that gives up makes new connections itself.
 	d := diagnosed(t, append(reset, "at-line failed timeout .1")...)
 	if d.found("client-connections-closed") != nil {
 		t.Errorf("found %v", names(d))
@@ -143,7 +143,7 @@ func TestConnectionsThatOthersOpenAreNotTheServices(t *testing.T) {
 	if d := diagnosed(t, kept...); d.found(rule) != nil {
 		t.Errorf("found %v", names(d))
 	}
-	// What another machine closes is not remembered here.
+	// Connections that another machine closes are not remembered on this one.
 	d := diagnosed(t, append(kept, "all target.outgoing.to.192.0.2.7:5432 = 20")...)
 	if d.found(rule) == nil {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)

@@ -10,7 +10,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// idleService is changed from base so that processors have room: something else gives.
+// idleService changes base so that processors have room: something else saturates.
 var idleService = []string{"all host.cpu.busy_seconds += .4", "all target.cpu.seconds += .2"}
 
 func diagnosed(t *testing.T, lines ...string) *Diagnosis {
@@ -18,7 +18,7 @@ func diagnosed(t *testing.T, lines ...string) *Diagnosis {
 	return Run(newFixture(t, slices.Concat(strings.Split(base, "\n"), lines)...).open(t))
 }
 
-// found is a rule's finding; nil where it was not claimed.
+// found returns a rule's finding; nil if it was not claimed.
 func (d *Diagnosis) found(rule string) *Finding {
 	for i := range d.Findings {
 		if d.Findings[i].Rule == rule {
@@ -206,7 +206,7 @@ func TestWhatDoesNotGiveGainsNothing(t *testing.T) {
 	if g := e.processorGain(cure{}, false); g.Factor != 1 {
 		t.Errorf("nothing is saved, and the gain is %+v", g)
 	}
-	// What a quarter and a half of the processor time less bring: the shorter requests are, the
+	// What saving a quarter and a half of the processor time brings: the shorter requests are, the
 	// more of the processors a service uses at its line.
 	for saves, want := range map[float64]float64{.25: 1.75, .5: 3.53} {
 		e.Reserves = []Reserve{{What: targetProcessor, Used: 1.3, Capacity: 2, target: true}}

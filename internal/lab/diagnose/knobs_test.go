@@ -39,7 +39,8 @@ func TestWhatTheProcessWasStartedWithIsToldWhereItMatters(t *testing.T) {
 	}
 }
 
-// started is the diagnosis of a fixture whose process was started so, and shows no page.
+// started is the diagnosis of a fixture whose process was started with some settings, and has no
+// metrics page.
 func started(t *testing.T, runtime string, knobs []string, lines ...string) *Diagnosis {
 	t.Helper()
 	run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines)...).open(t)
@@ -65,7 +66,8 @@ func TestGOMAXPROCSOfTheEnvironmentIsBelievedOfGoAlone(t *testing.T) {
 		{measure.RuntimeGo, "GOMAXPROCS=NaN", nil},
 		{measure.RuntimeGo, "GOMAXPROCS=0.5", nil},
 		{measure.RuntimeGo, "GOMAXPROCS=-1", nil},
-		// It uses more: it has set another by itself, or is several processes.
+		// The process uses more than GOMAXPROCS: it has set another by itself, or is several
+		// processes.
 		{measure.RuntimeGo, "GOMAXPROCS=1", []string{"over target.cpu.seconds += 1.9"}},
 	} {
 		d := started(t, c.runtime, []string{c.knob}, append(one, c.lines...)...)

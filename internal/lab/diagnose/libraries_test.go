@@ -55,7 +55,8 @@ func TestWhoMakesTheGarbageStandsBeforeItsCollection(t *testing.T) {
 			"net/http.(*conn).serve",
 		"at-line profile allocs bytes 100000000 main.show < net/http.(*conn).serve",
 	}
-	// A quarter of the time is less than JSON's threshold: what it allocates counts too.
+	// A quarter of the time is below the threshold for JSON, but collecting what it allocates
+	// counts too.
 	d := diagnosed(t, lines...)
 	if len(d.Findings) < 2 || d.Findings[0].Rule != "json-hot" || d.found("gc-heavy") == nil {
 		t.Errorf("found %v", names(d))

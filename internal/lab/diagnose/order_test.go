@@ -38,7 +38,7 @@ func TestAConsequenceStandsBehindItsCauseAndOthersStay(t *testing.T) {
 	}) || findings[1].Rank != Binding {
 		t.Errorf("the order is %v: %+v", got, findings)
 	}
-	// A backlog that is too short overflows by itself.
+	// A backlog that is too short overflows without another cause.
 	e = newEvidence(newFixture(t, "all listener.queue_limit = 2").open(t))
 	findings = findings[2:]
 	slices.Reverse(findings)
@@ -48,8 +48,8 @@ func TestAConsequenceStandsBehindItsCauseAndOthersStay(t *testing.T) {
 	}
 }
 
-// A process more would waste as much: where the waste is most of what a single thread does, it is
-// what to change first.
+// A further process would waste as much. If most of what a single thread does is waste, the waste
+// is what to change first.
 func TestWhatASingleThreadWastesStandsBeforeTheThread(t *testing.T) {
 	for json, want := range map[string][]string{
 		"8000000000": {"json-hot", "single-threaded"},

@@ -9,8 +9,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// stuck is a service whose processors have room, and which serves no more beyond its line than
-// at it: five at a time, each for 5 ms.
+// stuck is a service whose processors have room, and whose goodput is the same beyond its line as
+// at it: it serves five requests at a time, each for 5 ms.
 var stuck = append([]string{"over goodput 1010"}, idleService...)
 
 const servesHTTP = " < main.handle < net/http.(*conn).serve"
@@ -36,7 +36,7 @@ func TestWhereRequestsWaitIsNamedFromWellKnownPlaces(t *testing.T) {
 		"runtime.selectgo < github.com/failsafe-go/failsafe-go/bulkhead.(*bulkhead[...])." +
 			"AcquirePermit": "a place in a bulkhead",
 		"runtime.selectgo < github.com/cenkalti/backoff/v4.doRetryNotify[...]": "a back-off",
-		// A module whose host is not in front of an owner's name.
+		// A module of a host that does not put an owner's name before it.
 		"runtime.selectgo < google.golang.org/grpc/internal/transport.(*http2Client).NewStream < " +
 			"google.golang.org/grpc.(*csAttempt).newStream < google.golang.org/grpc.(*ClientConn).Invoke": "a stream of the gRPC connection",
 	} {
@@ -57,7 +57,7 @@ func TestWhereRequestsWaitIsNamedFromWellKnownPlaces(t *testing.T) {
 	}
 }
 
-// Some of the objectives are missed long before all places are taken.
+// Some requests miss the objectives long before all places are taken.
 func TestAQueueIsNamedThatEndsMoreRequestsBeyondTheLine(t *testing.T) {
 	lines := append([]string{
 		"over profile goroutine count 50 runtime.gopark < runtime.selectgo < " +
@@ -159,7 +159,7 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 	if f == nil || !strings.Contains(f.Claim, "5 connections to 192.0.2.7:5432") {
 		t.Fatalf("found %v", names(d))
 	}
-	// Workers with a queue each are not all busy yet when the objectives are missed.
+	// Workers that each have a queue are not all busy yet when requests miss the objectives.
 	several := []string{
 		"all target.outgoing.established = 5", "all " + pool + "5",
 	}
@@ -167,7 +167,7 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 	if d.found("concurrency-limited") == nil {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
 	}
-	// A connection for each request is not a pool: the other side is slow.
+	// A connection for each request is not a pool: the dependency is slow.
 	d = diagnosed(t, append([]string{
 		"all target.outgoing.established = 5", "at-line " + pool + "12", "over " + pool + "60",
 		"at-line service 12ms",
@@ -185,7 +185,7 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 }
 
 func TestConnectionsThatWereNotSampledInAStepAreKnownFromTheOthers(t *testing.T) {
-	// Sockets are counted every second or less: short steps may have no such sample.
+	// Sockets are counted once a second or less often, so short steps may have no such sample.
 	lines := append([]string{
 		"at-line target.outgoing.established = 5", "at-line target.outgoing.to.192.0.2.7:5432 = 5",
 	}, stuck...)
@@ -206,7 +206,7 @@ func TestClientsThatAreTurnedAwayMeanThatConnectionsAreBounded(t *testing.T) {
 	if f == nil || !f.says("20.0 connections to clients") || d.found("client-connections-closed") != nil {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
 	}
-	// One that answers each connection once is another disease.
+	// A service that answers one request on each connection has another defect.
 	d = diagnosed(t, append(lines, "at-line connections 1000")...)
 	if d.found("concurrency-limited") != nil && d.found("concurrency-limited").says("turns clients away") ||
 		d.found("client-connections-closed") == nil {
@@ -219,7 +219,7 @@ func TestClientsThatAreTurnedAwayMeanThatConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// The p99 misses its objective before the few workers of a service are all busy.
+// The p99 misses its objective before the service's few workers are all busy.
 func TestFewWorkersEndMoreBeyondTheLineThanAtIt(t *testing.T) {
 	lines := append([]string{"all target.outgoing.established = 1"}, stuck...)
 	for goodput, found := range map[string]bool{"1300": true, "1700": false} {
@@ -253,7 +253,7 @@ func TestAFittedStationIsBelievedOnABusyMachineWhenTheOverloadHasAsManyInside(t 
 			t.Errorf("%q: found %v, held back %+v", station, names(d), d.HeldBack)
 		}
 	}
-	// Of requests that compute nothing is known but that they are slow together.
+	// If requests compute nothing, all that is known is that they are slow together.
 	d := diagnosed(t, append(lines, "station 5", "before target.cpu.seconds += 1.2")...)
 	if d.found("concurrency-limited") != nil {
 		t.Errorf("found %v", names(d))
@@ -338,7 +338,7 @@ func TestGoroutinesThatStayAreFoundByTheirProfiles(t *testing.T) {
 		len(f.Where) != 1 || f.Where[0].Function != "main.notify.func1" {
 		t.Errorf("%+v", f)
 	}
-	// Those of connections come and go with clients.
+	// Goroutines of connections come and go with clients.
 	if f := diagnosed(t, append(lines, fmt.Sprintf(left, 310))...).found("leak"); f != nil {
 		t.Errorf("%s", f.Claim)
 	}
@@ -356,7 +356,7 @@ func TestMemoryIsALeakWhenItGrowsWithTheRequests(t *testing.T) {
 		!strings.Contains(f.Evidence[1].Value, "for each request") {
 		t.Errorf("%+v", f)
 	}
-	// A heap that the overload has made larger stays so, and is none.
+	// A heap that the overload made larger stays so, and is not a leak.
 	once := []string{
 		"before" + name + "50000000 to 50100000", "half" + name + "51000000 to 51000000",
 		"at-line" + name + "60000000 to 80000000", "over" + name + "80000000 to 190000000",

@@ -8,15 +8,15 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// stop is a collection that a JVM's file of figures shows, between sample at of a stage and the one
-// before.
+// stop is a collection in a JVM's performance data file, between sample at of a stage and the
+// sample before.
 type stop struct {
 	stage, collector string
 	at               int
 	seconds          float64
 }
 
-// stoppedBy is a diagnosis of a JVM whose collectors stopped it so, and whose processors have room.
+// stoppedBy is the diagnosis of a JVM with these collections, whose processors have room.
 func stoppedBy(t *testing.T, slo string, lines []string, stops ...stop) *Diagnosis {
 	t.Helper()
 	run := newFixture(t, slices.Concat(strings.Split(base, "\n"), idleService, lines)...).open(t)
@@ -40,7 +40,7 @@ func stoppedBy(t *testing.T, slo string, lines []string, stops ...stop) *Diagnos
 	return Run(run)
 }
 
-// twice are two collections that are as long.
+// twice returns two collections of the same length.
 func twice(stage, collector string, seconds float64) []stop {
 	return []stop{{stage, collector, 5, seconds}, {stage, collector, 9, seconds}}
 }
@@ -48,7 +48,7 @@ func twice(stage, collector string, seconds float64) []stop {
 const objective = "p99<50ms,errors<0.1%"
 
 func TestAPauseThatBreaksTheObjectiveIsTheCollectorsAndNoCrowdOfRequests(t *testing.T) {
-	// Requests take longer near the line, and threads stand in futexes: what a limit looks like.
+	// Requests take longer near the line, and threads wait in futexes, as they do at a limit.
 	queued := []string{
 		"at-line service 20ms", "over service 80ms", "over goodput 1010",
 		"half target.threads.at.pool;futex;futex;futex_wait = 1",

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false,
 	"write testdata/recorded/expected.txt again, for a reader to look at")
 
 // recordings are the archives of testdata/recorded: surveys of examples/patients on a real machine,
-// made small by bench/golden.
+// reduced in size by bench/golden.
 func recordings(t *testing.T) []string {
 	t.Helper()
 	all, err := filepath.Glob(filepath.Join("testdata", "recorded", "*.tar.gz"))
@@ -33,7 +33,7 @@ func recordings(t *testing.T) []string {
 	return all
 }
 
-// unpack is a recorded run as any other.
+// unpack returns a recorded run, which is like any other.
 func unpack(t *testing.T, archive string) *record.Run {
 	t.Helper()
 	f, err := os.Open(archive)
@@ -71,8 +71,8 @@ func unpack(t *testing.T, archive string) *record.Run {
 	return run
 }
 
-// read has the diagnosis of each recorded run, which is the longest part of these tests: they share
-// it, and change nothing of it.
+// read caches the diagnosis of each recorded run, which takes most of the time of these tests. The
+// tests share it, and do not change it.
 var read = map[string]*Diagnosis{}
 
 func diagnosis(t *testing.T, archive string) *Diagnosis {
@@ -83,16 +83,16 @@ func diagnosis(t *testing.T, archive string) *Diagnosis {
 	return read[archive]
 }
 
-// disease is what a patient has to be found by.
+// disease is what the diagnosis of a patient must find.
 type disease struct {
 	half  string
 	rules []string // in order
-	// place is a word for where it is; spot, in the place of a rule, the function that has to be
-	// shown as where the time goes.
+	// place is a word for where the disease is. For a patient without a rule, spot is the function
+	// that must be shown as where the time goes.
 	place, spot string
 }
 
-// diseases are those of the patients, from the list that they are surveyed by.
+// diseases returns the diseases of the patients, from the list that they are surveyed by.
 func diseases(t *testing.T) map[string]disease {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "patients",
@@ -119,8 +119,8 @@ func diseases(t *testing.T) map[string]disease {
 	return all
 }
 
-// A place that the rule's claim names anyway asks for nothing. Halves before J were judged with such
-// places, and stay as they were judged.
+// A place that is part of the rule's claim anyway tests nothing. Halves before J were judged with
+// such places, and stay as they were judged.
 func TestPlacesAreNotInTheClaimsOfTheirRules(t *testing.T) {
 	claims := map[string]string{}
 	for _, r := range Rules() {
@@ -136,8 +136,8 @@ func TestPlacesAreNotInTheClaimsOfTheirRules(t *testing.T) {
 	}
 }
 
-// namesPlace says whether a finding says where the disease is: as names_place of bench/patients.py
-// does.
+// namesPlace reports whether a finding says where the disease is, as names_place of
+// bench/patients.py does.
 func namesPlace(f *Finding, place string) bool {
 	said := []string{f.Claim}
 	for _, e := range f.Evidence {
@@ -156,12 +156,13 @@ func namesPlace(f *Finding, place string) bool {
 	})
 }
 
-// pprofOnly are patients that show only pprof, with the recorded run of the one in the same folder
-// that shows metrics too. These runs are older than the goroutine profile after the overload and what
-// is known of a process's runtime, which the places are from: only the rules are asked for.
+// pprofOnly are patients that show only pprof, with the recorded run of the patient in the same
+// folder that also shows metrics. These runs are older than the goroutine profile after the
+// overload and the detection of a process's runtime. The places come from these, so only the rules
+// are checked.
 var pprofOnly = map[string]string{"leakpprof": "leak-sick", "onecorepprof": "onecore-sick"}
 
-// withoutMetrics takes from a run what its page of metrics told.
+// withoutMetrics removes from a run what its metrics page reported.
 func withoutMetrics(run *record.Run) *record.Run {
 	for i := range run.Steps {
 		for _, sample := range run.Steps[i].Samples {
@@ -173,7 +174,8 @@ func withoutMetrics(run *record.Run) *record.Run {
 	return run
 }
 
-// judged compares the diagnosis of a patient in a state with the diseases that are left in it.
+// judged compares the diagnosis of a patient in a state with the diseases that remain in that
+// state.
 func judged(t *testing.T, d *Diagnosis, has disease, state string) {
 	t.Helper()
 	want := has.rules
@@ -259,8 +261,8 @@ func TestAFindingThatNamesAnotherPlaceIsNotTheDisease(t *testing.T) {
 	}
 }
 
-// TestWhatIsSaidOfTheRecordedRuns shows what a change of a rule does to real evidence: -update
-// rewrites expected.txt, and its difference is to be looked at like that of the code.
+// TestWhatIsSaidOfTheRecordedRuns shows what changing a rule does to real evidence. -update
+// rewrites expected.txt, whose difference must be reviewed like that of the code.
 func TestWhatIsSaidOfTheRecordedRunsIsWhatIsExpected(t *testing.T) {
 	var said strings.Builder
 	for _, archive := range recordings(t) {

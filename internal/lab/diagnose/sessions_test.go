@@ -16,7 +16,7 @@ func TestALockOnARowIsSeenByWhatTheSessionsSay(t *testing.T) {
 		!d.Findings[0].says("does nothing meanwhile") || !d.Findings[0].says("FOR UPDATE") {
 		t.Errorf("found %+v", d.Findings)
 	}
-	// Now and then one waits for another.
+	// Sometimes one session waits for another.
 	d = diagnosed(t, append(lines, "at-line "+doing+"UPDATE waiting = .2",
 		"over "+doing+"UPDATE waiting = .3", "at-line "+doing+"SELECT = 3",
 		"over "+doing+"SELECT = 6")...)
@@ -48,7 +48,7 @@ func TestConnectionsThatAreHeldForLongerWithMoreLoadAreNotTooFew(t *testing.T) {
 	if len(d.Findings) == 0 || d.Findings[0].Rule != "slow-dependency" {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
 	}
-	// Each is held for as long as before: there are too few.
+	// Each connection is held as long as before, so there are too few.
 	d = diagnosed(t, append(lines, "half db.in_use = 4.7")...)
 	if len(d.Findings) == 0 || d.Findings[0].Rule != "database-pool-small" {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)

@@ -10,7 +10,7 @@ import (
 
 const at = " target.threads.at."
 
-// told is what a finding's evidence says of its threads.
+// told reports whether a fact of a finding's evidence contains all of the words.
 func (f *Finding) told(words ...string) bool {
 	return slices.ContainsFunc(f.Evidence, func(fact Fact) bool {
 		said := fact.What + ": " + fact.Value
@@ -34,7 +34,7 @@ func TestWhereThreadsWaitIsEvidenceWhereThereAreNoGoroutines(t *testing.T) {
 		lines := append([]string{
 			"all" + at + "worker;" + place + " = 1", "over" + at + "worker;" + place + " = 40",
 			"at-line" + at + "worker;" + place + " = 8",
-			// What stands there whatever the load is says nothing.
+			// Threads that are there whatever the load is do not count.
 			"all" + at + "timer;sleep;clock_nanosleep;hrtimer_nanosleep = 9",
 			"at-line service 20ms", "all target.outgoing.established = 1",
 		}, stuck...)

@@ -75,7 +75,7 @@ func TestOthersThatTookTheMachineAreNamed(t *testing.T) {
 	}
 }
 
-// A short step may have one look before its judged part, and one in it.
+// A short step may have one sample before its judged part, and one in it.
 func TestOthersAreNamedByTwoLooks(t *testing.T) {
 	f := newFixture(t, append(strings.Split(base, "\n"), append(late, "over loops 1 .5",
 		"over host.others.cpu_seconds.compile += .8")...)...)

@@ -48,7 +48,7 @@ func TestTheGainOfKeepingConnectionsNamesWhatItAssumes(t *testing.T) {
 		everything = "everything else on the machine"
 		sessions   = "75.0 % of what postgres computes is assumed to be for new sessions"
 	)
-	// Who is asked is known, and uses little: what else runs on the machine goes on.
+	// The dependency is known, and uses little. What else runs on the machine saves nothing.
 	known := gains("all behind.cpu_seconds." + path + "/postgres += .1")
 	if !strings.Contains(known.Why, service+" and 50.0 % of what postgres computes") ||
 		known.High < 2*known.Factor {
