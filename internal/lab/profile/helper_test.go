@@ -16,7 +16,7 @@ import (
 // stacks are a profile's weights by stack, the root first, written "main.main;main.work".
 type stacks map[string]int64
 
-// encoded is a profile in pprof's format.
+// encoded returns a profile in pprof's format.
 func encoded(t testing.TB, length time.Duration, kind, unit string, of stacks) []byte {
 	t.Helper()
 	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: kind, Unit: unit}}, DurationNanos: length.Nanoseconds()}
@@ -57,14 +57,14 @@ func parsed(t testing.TB, data []byte) *lab.Profile {
 	return p
 }
 
-// second is a processor profile of one second, in which a weight of 1 is a millisecond.
+// second returns a processor profile of one second, in which a weight of 1 is a millisecond.
 func second(t testing.TB, of stacks) *lab.Profile {
 	t.Helper()
 	return parsed(t, encoded(t, time.Second, "cpu", "milliseconds", of))
 }
 
-// drawn writes a tree as text: a name, its weight in thousandths, before where there is one, and
-// the children in brackets.
+// drawn formats a tree as text: a name, its weight in thousandths, before if there is one, and the
+// children in brackets.
 func drawn(n *lab.Node) string {
 	if n == nil {
 		return "nothing"

@@ -31,7 +31,7 @@ func zipped(t *testing.T, write func(*gzip.Writer)) []byte {
 	return out.Bytes()
 }
 
-// message is a field of a message, so many times.
+// message returns a field of a message, repeated times times.
 func message(number protowire.Number, content []byte, times int) []byte {
 	return bytes.Repeat(protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), content), times)
 }
@@ -76,7 +76,7 @@ func TestWhatIsNotAProfileIsSaidInOneLine(t *testing.T) {
 	}
 }
 
-// raw is a profile without its compression, taken at a time.
+// raw returns a profile without compression. at is the time at which it was taken.
 func raw(t testing.TB, data []byte, at int64) []byte {
 	t.Helper()
 	p, err := profile.ParseData(data)
@@ -125,8 +125,8 @@ func TestAStackThatIsTooDeepKeepsItsEnds(t *testing.T) {
 	}
 }
 
-// TestInlinedCallsDoNotMakeMemoryOfLittle has a profile of which each byte would be half a thousand
-// frames.
+// TestInlinedCallsDoNotMakeMemoryOfLittle has a profile in which each byte would become half a
+// thousand frames.
 func TestInlinedCallsDoNotMakeMemoryOfLittle(t *testing.T) {
 	f := &profile.Function{ID: 1, Name: "main.f"}
 	l := &profile.Location{ID: 1}
@@ -143,15 +143,15 @@ func TestInlinedCallsDoNotMakeMemoryOfLittle(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotReadMakesNoMemory has profiles of a few thousand bytes, as they are zipped, of which
-// pprof's reader alone would make a gigabyte, or the making of names would take hours.
+// TestWhatIsNotReadMakesNoMemory has profiles of a few thousand compressed bytes, for which pprof's
+// parser alone would allocate a gigabyte, or cleaning names would take hours.
 func TestWhatIsNotReadMakesNoMemory(t *testing.T) {
 	whole := raw(t, encoded(t, time.Second, "cpu", "nanoseconds", stacks{"main.main;main.work": 5}), 0)
 	numbers := make([]byte, 0, 6<<20)
 	for i := range 1_000_000 {
 		numbers = append(protowire.AppendTag(numbers, protowire.Number(1_000_000+i), protowire.VarintType), 0)
 	}
-	// A sample with a value, at no place.
+	// A sample with a value and without a location.
 	labelled := message(2, append([]byte{2 << 3, 5}, message(3, nil, 2_000_000)...), 1)
 	for name, more := range map[string][]byte{
 		"labels": labelled, "comments": message(13, make([]byte, 8<<20), 1), "fields without a name": numbers,
@@ -182,7 +182,8 @@ func TestWhatIsNotReadMakesNoMemory(t *testing.T) {
 	}
 }
 
-// named is a profile with many functions of one name, in a file and of a binary of the same.
+// named returns a profile with many functions of the same name, in a file and a binary of that
+// name.
 func named(t testing.TB, name string) []byte {
 	t.Helper()
 	p := &profile.Profile{SampleType: []*profile.ValueType{{Type: "cpu", Unit: "seconds"}}}
@@ -191,7 +192,7 @@ func named(t testing.TB, name string) []byte {
 	for i := range uint64(20_000) {
 		f := &profile.Function{ID: i + 1, Name: name, Filename: name}
 		if i%2 > 0 {
-			f.Name = "" // so that it is called by its binary
+			f.Name = "" // so that its name is the binary's
 		}
 		l := &profile.Location{ID: i + 1, Mapping: m, Line: []profile.Line{{Function: f}}}
 		p.Function, p.Location = append(p.Function, f), append(p.Location, l)

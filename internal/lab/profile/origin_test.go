@@ -8,7 +8,7 @@ import (
 	lab "plimsoll/internal/lab/profile"
 )
 
-// one is a profile of one sample in one function.
+// one returns a profile of one sample in one function.
 func one(t *testing.T, name, file, binary string) *lab.Profile {
 	t.Helper()
 	fn := &profile.Function{ID: 1, Name: name, Filename: file}
@@ -68,7 +68,7 @@ func TestWhoseCodeAFunctionIsInOtherLanguages(t *testing.T) {
 	}
 }
 
-// A profile of Go is judged as ever, though functions of the kernel may be in it.
+// A profile of a Go program is classified by names even if it contains functions of the kernel.
 func TestInAProfileOfGoNamesAloneDecide(t *testing.T) {
 	if top := one(t, "main.handle", "/srv/shop.go", "/srv/shop").Top(lab.CPU, lab.FirstUser,
 		1); len(top) != 1 {

@@ -13,7 +13,7 @@ import (
 	lab "plimsoll/internal/lab/profile"
 )
 
-// spent is the processor time of this process.
+// spent returns the processor time of this process.
 func spent(t *testing.T) time.Duration {
 	t.Helper()
 	var use syscall.Rusage
@@ -59,7 +59,7 @@ func TestARealProcessorProfileNamesWhatBurns(t *testing.T) {
 	}
 }
 
-// written is one of the runtime's own profiles.
+// written returns one of the runtime's own profiles.
 func written(t *testing.T, name string) *lab.Profile {
 	t.Helper()
 	var out bytes.Buffer
