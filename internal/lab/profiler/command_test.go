@@ -66,8 +66,8 @@ func TestWhatACommandMayDoWrong(t *testing.T) {
 	}
 }
 
-// gone says whether a process has ended. One that is killed has nobody to wait for it here but
-// init, so a zombie counts as gone.
+// gone reports whether a process has ended. A zombie counts as gone: a killed process has no parent
+// here but init to wait for it.
 func gone(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return true
@@ -76,7 +76,7 @@ func gone(pid int) bool {
 	return err != nil || strings.Contains(string(status), ") Z ")
 }
 
-// until waits for a state that comes by itself, for a minute at most.
+// until waits for a state that comes by itself, for at most a minute.
 func until(t *testing.T, what string, reached func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
@@ -92,7 +92,7 @@ func until(t *testing.T, what string, reached func() bool) {
 	}
 }
 
-// child reads the number that a command has written of a process it started.
+// child reads the PID that a command has written of a process it started.
 func child(file string) int {
 	data, _ := os.ReadFile(file)
 	pid, _ := strconv.Atoi(strings.TrimSpace(string(data)))
@@ -165,13 +165,13 @@ func TestAFlightRecordingIsReadByTheJDK(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	// A command may give what the recorder wrote, as it is.
+	// A command may return the recorder's output unconverted.
 	c := &Command{Text: "cp " + file + " {out}", PID: 1, grace: time.Minute, blocks: mostFile}
 	p, err := c.Take(t.Context(), time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Which frame is the top one is the compiler's choice, which may have floorMod as a call.
+	// The compiler decides which frame is the top one: floorMod may be a call.
 	var seen []string
 	for _, s := range p.Sample {
 		scores := false

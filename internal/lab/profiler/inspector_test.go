@@ -16,7 +16,7 @@ import (
 	"github.com/coder/websocket"
 )
 
-// inspected is a target whose inspector answers as answer says.
+// inspected returns an Inspector for a target that responds as answer says.
 func inspected(t *testing.T, answer func(id int, method string) string) *Inspector {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -109,7 +109,7 @@ func TestWhatAnInspectorMayDoWrong(t *testing.T) {
 	}
 }
 
-// What a target says must not have the lab ask other machines of its network.
+// A target's response must not make the lab ask other machines of its network.
 func TestAnInspectorIsNotFollowedElsewhere(t *testing.T) {
 	asked := make(chan string, 10)
 	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -159,7 +159,7 @@ func TestNodesInspector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// On a busy machine a profile may have no sample of it.
+	// On a busy machine a profile may have no sample of the function.
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); {
 		p, err := i.Take(t.Context(), time.Second)
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	lab "plimsoll/internal/lab/profile"
 )
 
-// pythonService works in one function. Its stacks are written to a file on a signal, which is all
-// that Python's library has for who looks from outside.
+// pythonService works in one function. It writes its stacks to a file on a signal, which is all
+// that Python's library offers for looking from outside.
 const pythonService = `import faulthandler, os, signal, sys
 
 def score(t):
