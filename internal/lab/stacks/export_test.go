@@ -2,7 +2,7 @@ package stacks
 
 import "testing"
 
-// LimitWork bounds the work of a test that would take seconds else.
+// LimitWork lowers mostWork for a test that would otherwise take seconds.
 func LimitWork(t *testing.T, frames int) {
 	whole := mostWork
 	mostWork = frames

@@ -13,7 +13,8 @@ import (
 	"plimsoll/internal/lab/stacks"
 )
 
-// read reads a file and gives it as the rest of the lab sees it: through the bytes of pprof.
+// read reads a file and returns the profile as the rest of the lab sees it: encoded as pprof and
+// parsed again.
 func read(t *testing.T, data []byte, o stacks.Options) (*lab.Profile, stacks.Format) {
 	t.Helper()
 	p, format, err := stacks.Read(data, o)
@@ -31,7 +32,7 @@ func read(t *testing.T, data []byte, o stacks.Options) (*lab.Profile, stacks.For
 	return again, format
 }
 
-// The files are what the tools wrote of services whose work is a function score.
+// The files were written by the tools, for services that do their work in a function score.
 func TestFilesThatToolsWrote(t *testing.T) {
 	for file, want := range map[string]struct {
 		format stacks.Format
@@ -61,7 +62,7 @@ func TestFilesThatToolsWrote(t *testing.T) {
 	}
 }
 
-// dump writes a profile as folded stacks with the places and the nanoseconds, the leaf first.
+// dump formats a profile as folded stacks with places and nanoseconds, the leaf first.
 func dump(p *profile.Profile) string {
 	var out strings.Builder
 	for _, s := range p.Sample {
@@ -184,7 +185,7 @@ func TestProfilesOfOtherLanguagesInPprofsFormat(t *testing.T) {
 		format != stacks.Pprof || p.DurationNanos != 2e9 {
 		t.Errorf("%s of %d ns, %v:\n%swant\n%s", format, p.DurationNanos, err, dump(p), want)
 	}
-	// A period that cannot be is not believed: a sample is worth what it usually is.
+	// An impossible period is ignored: a sample then lasts as long as it usually does.
 	only := node.Copy()
 	only.SampleType, only.Period, only.PeriodType.Unit = node.SampleType[:1], 50e9, "seconds"
 	for _, s := range only.Sample {
