@@ -14,17 +14,19 @@ import (
 //go:noinline
 func outer(depth int) uintptr { return inner(depth) }
 
-// inner is inlined into outer, and says where it is.
+// inner is inlined into outer, and returns the address of one of the current calls: its own for
+// depth 0.
 func inner(depth int) uintptr {
 	pc, _, _, _ := runtime.Caller(depth)
 	return pc
 }
 
-// A mangled name refers to its own parts, and so may stand for one that is longer than any memory.
+// A mangled name may refer to its own parts, and so expand to a name that is larger than any
+// memory.
 func TestANameThatGrowsWithoutEndIsCut(t *testing.T) {
 	grown := "PFvvE" // void (*)()
 	for level := range int64(40) {
-		// A pointer to a function that takes the last one twice.
+		// A pointer to a function that takes the previous one twice.
 		part := strings.ToUpper(strconv.FormatInt(2*level, 36))
 		grown = "PFv" + grown + "S" + part + "_E"
 	}
@@ -36,7 +38,7 @@ func TestANameThatGrowsWithoutEndIsCut(t *testing.T) {
 	}
 }
 
-// A test that go test builds and runs at once has no DWARF: its names are pclntab's.
+// A test that go test builds and runs at once has no DWARF: its names are from pclntab.
 func TestAGoProgramsFunctions(t *testing.T) {
 	p, err := New().Process(os.Getpid())
 	if err != nil {
@@ -145,7 +147,7 @@ func TestALongLineHidesNothingAfterIt(t *testing.T) {
 	}
 }
 
-// Anybody may write a file of that name.
+// Any user may write a file of that name.
 func TestAMapOfAnotherUserIsNotRead(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Log("not tested: only root can give a file to somebody else")
