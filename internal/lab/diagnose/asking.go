@@ -25,10 +25,10 @@ const (
 	asQuick = 1.25
 )
 
-// fewAsk reports that the service lets few of its requests ask at a time. Beyond the line most
-// requests inside do not ask, and those that do are answered as quickly as well below the line. If
-// the dependency were the limit, more requests would wait for it, and each for longer. fewAsk
-// returns nil if this is not so, or if the threads do not show it.
+// fewAsk checks whether the service lets few of its requests ask at a time. If so, beyond the line
+// most requests inside do not ask, and those that do are answered as quickly as well below the
+// line. If the dependency were the limit, more requests would wait for it, and each for longer.
+// fewAsk returns nil if it does not, or if the threads do not show it.
 func (e *Evidence) fewAsk() *asking {
 	a := e.asking()
 	if a.gently == 0 || a.threads < fewestStanding ||
@@ -39,8 +39,8 @@ func (e *Evidence) fewAsk() *asking {
 }
 
 // askedSlows reports whether several requests wait for the dependency, and for far longer with more
-// load. Then the dependency is the limit, even if a pool lets few requests in and most of them
-// stand before the pool.
+// load. Then the dependency is the limit, even if a pool lets few requests in and most of them wait
+// before the pool.
 func (e *Evidence) askedSlows() bool {
 	a := e.asking()
 	return a.gentle >= leastInUse && a.threads >= 2 && a.beyond >= slower*a.gently

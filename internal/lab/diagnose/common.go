@@ -1,7 +1,7 @@
 package diagnose
 
-// commonWastes are nearly all kinds of work of which honest services do some too. They are a waste
-// only if they take a larger share, mostly in one function.
+// commonWastes are kinds of waste of which, with few exceptions, honest services have some too.
+// Those are findings only if they take a larger share of the time, mostly in one function.
 var commonWastes = []waste{
 	{
 		what: "keys of a sort that are made again for each comparison",

@@ -150,7 +150,7 @@ const (
 	// costsMore is how many times as much processor time the same load must take at the end, and
 	// fewestCores is the minimum increase in processors.
 	costsMore, fewestCores = 2, .1
-	// fewFailed is the share of failed requests above which they take a part of the processor time.
+	// fewFailed is the share of failed requests above which they take a part of the time.
 	fewFailed = .03
 )
 

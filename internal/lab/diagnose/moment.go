@@ -159,8 +159,8 @@ func (m *Moment) Response() float64 {
 	return m.Step.Totals.Response.Mean() / 1e9
 }
 
-// Service returns the same time from when the request was sent: without the wait for a connection
-// of the generator.
+// Service is like Response, but counts from the sending of the request: without the wait for a
+// connection of the generator.
 func (m *Moment) Service() float64 {
 	if m == nil {
 		return 0

@@ -34,7 +34,7 @@ var otherClasses = []struct {
 		"tcp_", "__tcp_", "sock_", "inet_", "unix_stream_", "__sys_sendto", "__sys_recvfrom",
 		"do_epoll_", "__x64_sys_epoll_", "ep_poll",
 	}},
-	// Closing a socket also has functions of the network in its stack, which are above.
+	// Closing a socket has network functions in its stack, so the entry above takes it first.
 	{classFiles, []string{
 		"__x64_sys_open", "__arm64_sys_open", "do_sys_open", "do_filp_open", "path_openat",
 		"filename_lookup", "path_lookupat", "link_path_walk", "__do_sys_newfstatat", "vfs_statx",

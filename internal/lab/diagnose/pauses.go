@@ -15,7 +15,7 @@ const (
 	// longPause is the shortest collection, in seconds, that clients may notice.
 	longPause = 20e-3
 	// pausesTo is the share of the line up to which steps are checked for pauses. It is above 1
-	// because pauses are rare, and because allocation only grows as the load does.
+	// because pauses are rare, and because allocation grows only in proportion to the load.
 	pausesTo = 1.2
 	// leastPauses is the minimum number of long pauses. A single one may be chance, or happen once
 	// in a JVM's life.

@@ -166,8 +166,9 @@ func (e *Evidence) processorBound() bool {
 	return e.busy(targetProcessor) >= saturated || e.busy(hostProcessor) >= saturated
 }
 
-// idle reports whether neither was busy at the line, so that requests were waiting for something
-// else. It is false if no line was found, because then nothing was seen to saturate.
+// idle reports whether neither the target's nor the machine's processors were busy at the line, so
+// that requests were waiting for something else. It is false if no line was found, because then
+// nothing was seen to saturate.
 func (e *Evidence) idle() bool { return e.found() && len(e.Reserves) > 0 && !e.processorBound() }
 
 // found reports whether the survey found the line, or at least a rate that was too much. Only then

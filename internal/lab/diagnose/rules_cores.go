@@ -129,7 +129,7 @@ func judgeCores(e *Evidence) *Finding {
 		},
 		Advice: e.runtime().cores,
 		Gain:   e.gain(cure{allowed: cores}),
-		// Beyond the line, the others may have been the only idle ones.
+		// The other processors may have been idle only beyond the line.
 		whatever: e.idleProcessors() >= leastIdle,
 	}
 	if e.AtLine.Has(measure.TargetThreadsHottest) {

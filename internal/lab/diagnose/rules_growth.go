@@ -76,7 +76,7 @@ const (
 	// fewGoroutines is the same if there are more at the end than beyond the line.
 	fewGoroutines = 50
 	// stillMore is how many more goroutines there must be at the end than beyond the line.
-	// fewStillMore is the same if the increase per request is as before.
+	// fewStillMore is the same if the increase per request is about as before.
 	stillMore, fewStillMore = 50, 3
 	// mostBytes is the largest increase in memory that is not a leak, and fewestBytes is the
 	// smallest increase per request that is one. fewBytes replaces mostBytes if memory follows the

@@ -8,8 +8,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// knownProcs says that GOMAXPROCS is known: from the service's metrics page, or from its
-// environment.
+// knownProcs is the entry in Needs that requires GOMAXPROCS to be known: from the service's metrics
+// page, or from its environment.
 const (
 	knownProcs       = measure.GoMaxProcs + "|" + environmentProcs
 	environmentProcs = "environment:GOMAXPROCS"

@@ -353,8 +353,8 @@ var networkRules = []Rule{
 				Gain: e.gainIf(e.idle()),
 			}
 		},
-		// A machine with busy processors answers so late that segments are sent again that were not
-		// lost. This was seen over the loopback.
+		// A machine with busy processors answers so late that segments are retransmitted although
+		// none was lost. This was seen over the loopback.
 		Counters: []Counter{
 			processorBusy,
 			{

@@ -11,7 +11,7 @@ import (
 type sessions struct {
 	who string // "postgres at 127.0.0.1:5432"
 	// Mean numbers: of all sessions, of those that wait for a lock, of those with an open
-	// transaction that do not query, and of those without a transaction.
+	// transaction but no query, and of those without a transaction.
 	all, waiting, open, idle float64
 	half                     float64 // that waited for a lock at half of the line
 }
@@ -60,8 +60,8 @@ const (
 	// mostlyLocked is the minimum share of the sessions in use that wait for a lock if requests
 	// wait for that lock. At least one session in use holds it.
 	mostlyLocked = .4
-	// mostlyOpen is the minimum share of all sessions with an open transaction that do not query,
-	// if that is what holds the sessions.
+	// mostlyOpen is the minimum share of sessions with an open transaction but no query, among all
+	// sessions, if that is what holds them.
 	mostlyOpen = .5
 )
 

@@ -25,10 +25,10 @@ type waitingPlace struct {
 	vague bool
 }
 
-// aLock is what goroutines wait for that wait for a lock.
+// aLock is what is waited for in the places of locks.
 const aLock = "a lock"
 
-// aHalt is what goroutines wait for that make the runtime stop the world.
+// aHalt is what is waited for in the places of functions that stop the world.
 const aHalt = "the runtime to stop the world"
 
 // waitingPlaces in the order in which a stack is compared with them: libraries before the channels
