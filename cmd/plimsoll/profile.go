@@ -63,8 +63,11 @@ Examples:
 
 // Run reads the profiles and says what is in them.
 func (k *profileCommand) Run(ctx context.Context, c *console) error {
-	if k.Top < 1 || k.Hertz < 0 || k.Seconds < 0 {
-		return withExit{exitUsage, errors.New("--top, --hertz and --seconds must be above 0")}
+	if k.Top < 1 || k.Seconds < 0 {
+		return withExit{exitUsage, errors.New("--top and --seconds must be above 0")}
+	}
+	if !stacks.ValidHertz(k.Hertz) {
+		return withExit{exitUsage, fmt.Errorf("--hertz must be 1 to %v", stacks.MostHertz)}
 	}
 	for flag, file := range map[string]string{"--output": k.Output, "--flame": k.Flame} {
 		if err := hasFolder(flag, file); err != nil {

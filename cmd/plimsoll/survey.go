@@ -246,8 +246,8 @@ func (k *surveyCommand) checkProfiler() error {
 		return errors.New("--perf, --inspect and --profile-command all take the processor's " +
 			"profile: give one of them")
 	}
-	if !(k.ProfileHertz >= 0 && k.ProfileHertz <= stacks.MostHertz) {
-		return fmt.Errorf("--profile-hertz must be above 0 and at most %v", stacks.MostHertz)
+	if !stacks.ValidHertz(k.ProfileHertz) {
+		return fmt.Errorf("--profile-hertz must be 1 to %v", stacks.MostHertz)
 	}
 	if k.ProfileCommand != "" {
 		if _, err := profiler.NewCommand(k.ProfileCommand, 0, 0); err != nil {

@@ -71,6 +71,9 @@ func TestErrorsSayWhere(t *testing.T) {
 		stacks.ErrRecording) {
 		t.Errorf("a flight recording: %v", err)
 	}
+	if _, _, err := stacks.Read([]byte("a 1000000000\n"), stacks.Options{Hertz: .01}); err == nil {
+		t.Error("a sample that lasts so long that their time overflows is accepted")
+	}
 	if _, _, err := stacks.Read([]byte("a 1\n"), stacks.Options{Hertz: -1}); err == nil {
 		t.Error("a negative rate is taken")
 	}

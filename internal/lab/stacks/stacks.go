@@ -58,6 +58,10 @@ type Options struct {
 // MostHertz is the maximum number of samples per second that Options may give.
 const MostHertz = 1_000_000
 
+// ValidHertz reports whether a rate is valid for Options.Hertz: 0, or 1 to MostHertz. At less than
+// one sample a second the time of the samples of one stack could overflow (mostCount).
+func ValidHertz(rate float64) bool { return rate == 0 || rate >= 1 && rate <= MostHertz }
+
 // nanos returns how many nanoseconds one sample lasts.
 func (o Options) nanos(usual float64) int64 {
 	hertz := usual
@@ -103,8 +107,11 @@ func Read(data []byte, o Options) (*profile.Profile, Format, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	if !(o.Hertz >= 0 && o.Hertz <= MostHertz) || !(o.Seconds >= 0 && o.Seconds <= 1e6) {
-		return nil, "", errors.New("the samples a second and the seconds are 0 to 1,000,000")
+	if !ValidHertz(o.Hertz) {
+		return nil, "", errors.New("the samples a second are 1 to 1,000,000")
+	}
+	if !(o.Seconds >= 0 && o.Seconds <= 1e6) {
+		return nil, "", errors.New("the seconds are 0 to 1,000,000")
 	}
 	switch text := bytes.TrimLeft(data, " \t\r\n\uFEFF"); {
 	case len(text) == 0:
