@@ -1,9 +1,9 @@
 // Package files serves the files of a directory. It is an action, the last step in its route's
 // chain, so that access lists, limits and CORS apply to it too.
 //
-// A request is answered on its loop if that needs nothing from the disk. What is known of a path
-// (an entry) is in a bounded cache that all loops read without a lock. For small files that
-// includes their content. Everything that may wait for a disk (looking for a file, opening it, a
+// A request is answered on its loop if that needs nothing from the disk. What is known about a path
+// (an entry) is in a bounded cache that all loops read without a lock. For small files, the entry
+// includes their content. Everything that may wait for a disk (finding a file, opening it, a
 // directory, content that is not in memory) is done on a bounded number of goroutines, while the
 // exchange is held or its source has no content. Entries are checked again after a time, or earlier
 // if the kernel reports a change.
@@ -148,8 +148,8 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	return p.find(x, key, false)
 }
 
-// find answers with the file of a path, or begins to look for it. last says that it is the fallback
-// for missing files.
+// find answers with the file of a path, or starts looking for it. last marks the fallback for
+// missing files.
 func (p *Policy) find(x *exchange.Exchange, key []byte, last bool) exchange.PolicyVerdict {
 	part := &p.parts[x.Loop()]
 	e, state := p.store.lookup(key, x.Now())
@@ -190,8 +190,8 @@ func (p *Policy) serve(x *exchange.Exchange, e *entry, last bool) exchange.Polic
 	return x.Refuse(404, noFile)
 }
 
-// errand is what a held exchange waits for. state decides whether the loop or the goroutine that
-// runs it owns the entry.
+// errand is the disk work that a held exchange waits for. state decides who owns the entry: the
+// loop or the goroutine that does the work.
 type errand struct {
 	state errandState
 	entry *entry // held, once the errand is done; nil if err is not nil
@@ -217,7 +217,7 @@ func (p *Policy) wait(x *exchange.Exchange, key string, last bool) exchange.Poli
 	return exchange.Held
 }
 
-// arrived continues with what a goroutine has found.
+// arrived continues with what a goroutine found.
 func (p *Policy) arrived(x *exchange.Exchange, e *errand, last bool) exchange.PolicyVerdict {
 	delete(p.parts[x.Loop()].held, x)
 	if e.err != nil {
@@ -246,8 +246,8 @@ func (p *Policy) OnDone(x *exchange.Exchange, _ exchange.End) {
 	}
 }
 
-// toSlash sends the client to the path with a slash at its end. The path is canonical: it begins with
-// one slash, and holds nothing that ends a field.
+// toSlash redirects the client to the path with a slash at its end. The path is canonical: it
+// begins with one slash and contains nothing that ends a header field.
 func toSlash(x *exchange.Exchange) exchange.PolicyVerdict {
 	path, query := x.Request.Path, x.Request.Query
 	n := len(path) + 1

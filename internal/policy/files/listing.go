@@ -19,7 +19,7 @@ import (
 	"plimsoll/internal/head"
 )
 
-// maxListed is how many names of a directory are listed at most.
+// maxListed is the largest number of names listed for a directory.
 const maxListed = 10_000
 
 // The forms of a listing, as indexes of entry.files.
@@ -28,7 +28,8 @@ const (
 	listedJSON
 )
 
-// listingFor is the form that suits the request: JSON if it accepts JSON by name and not HTML.
+// listingFor is the form that suits the request: JSON if it names JSON in Accept and does not name
+// HTML.
 func listingFor(x *exchange.Exchange) int {
 	for i := range x.Request.Fields.Len() {
 		if f := x.Request.Fields.At(i); f.ID == head.Accept &&
@@ -40,7 +41,7 @@ func listingFor(x *exchange.Exchange) int {
 	return listedHTML
 }
 
-// listed is one name of a directory. Its tags are what a listing in JSON says.
+// listed is one name in a directory. Its tags are the keys of a JSON listing.
 type listed struct {
 	Name     string    `json:"name"`
 	Type     string    `json:"type"` // "file" or "directory"
@@ -100,8 +101,8 @@ func appendListed(all []listed, name string, st *unix.Stat_t) []listed {
 	return append(all, one)
 }
 
-// htmlListing is a listing as a page. Names may hold anything: they are escaped where they are text,
-// and encoded where they are links, which begin with "./" so that no name is read as a scheme.
+// htmlListing is a listing as a page. Names may contain any bytes. They are escaped in text and
+// encoded in links. Links begin with "./" so that no name is read as a scheme.
 func htmlListing(path string, all []listed) []byte {
 	var b bytes.Buffer
 	title := html.EscapeString(strings.ToValidUTF8(path, "\ufffd"))

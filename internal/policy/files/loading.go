@@ -2,7 +2,7 @@ package files
 
 import "sync"
 
-// loading is what goroutines are looking for, so that each path is looked for only once at a time.
+// loading holds the searches that goroutines are doing, so that each path has one search at a time.
 type loading struct {
 	mu sync.Mutex
 	m  map[string]*load

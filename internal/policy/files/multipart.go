@@ -13,7 +13,8 @@ type multipart struct {
 	contentType []byte
 }
 
-// newMultipart chooses a boundary that cannot occur in a file on purpose: 128 random bits.
+// newMultipart chooses the boundary: 128 random bits, so that nobody can put it into a file on
+// purpose.
 func (p *Policy) newMultipart(x *exchange.Exchange, f *file, spans []span) *multipart {
 	m := &multipart{spans: append([]span(nil), spans...), size: f.size, partType: f.contentType.Value}
 	b := m.boundary[:0]

@@ -13,13 +13,13 @@ const maxPath = 4095
 // wellKnown is the only name beginning with a dot that is always served: it is public (RFC 8615).
 const wellKnown = ".well-known"
 
-// key is the path of a file beneath the root, decoded, without a slash at its beginning, and with one
-// at its end for a directory. ok is false where no file can be meant. It borrows the request's path,
-// or lies in the exchange's memory.
+// key is the path of a file below the root: decoded, without a leading slash, and with a trailing
+// slash for a directory. ok is false if the path cannot name a file. The result borrows the
+// request's path, or lies in the exchange's memory.
 //
-// The path is canonical (package route): it has no "." or ".." segments, in no encoding, and no empty
-// ones. What is left to refuse is a slash that is encoded, because a name has none, and a name that
-// is not served.
+// The path is canonical (package route): it has no "." or ".." segments, in any encoding, and no
+// empty ones. key only has to refuse what no name can contain, such as an encoded slash, and names
+// that are not served.
 func (p *Policy) key(x *exchange.Exchange) (key []byte, ok bool) {
 	rest := x.Request.Path
 	for range p.skip + 1 {

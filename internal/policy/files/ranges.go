@@ -9,15 +9,15 @@ import (
 // maxRanges is how many ranges a request may ask for; one with more gets the whole file.
 const maxRanges = 16
 
-// span is the bytes of a file from from up to but not including to.
+// span is a range of a file's bytes. It includes from and excludes to.
 type span struct{ from, to int64 }
 
 func (s span) len() int64 { return s.to - s.from }
 
-// parseRanges reads a Range for a file of size bytes (RFC 9110, section 14.1.2) into spans. ok is false
-// where the field is to be ignored: it is not in bytes, malformed, has more ranges than spans has room
-// for, or asks for more than the whole file, as ranges that overlap can (section 17.15). Without a span
-// none can be satisfied.
+// parseRanges reads a Range for a file of size bytes (RFC 9110, section 14.1.2) into spans. ok is
+// false if the field must be ignored: its unit is not bytes, it is malformed, it has more than
+// maxRanges ranges, or they add up to more than the whole file, which overlapping ranges can
+// (section 17.15). If spans is empty and ok is true, no range can be satisfied.
 func parseRanges(spans []span, value []byte, size int64) (all []span, ok bool) {
 	set, ok := head.ByteRanges(value)
 	if !ok {

@@ -13,26 +13,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// root is the directory beneath which files are opened. Names are resolved by the kernel, in one step
-// with opening: openat2 with RESOLVE_BENEATH (openat2(2)), so that no "..", symlink or rename, however
-// it is timed, leads out. Where there is no openat2 (not Linux, before 5.6, or forbidden), the
-// directories of a name are opened one after another without following symlinks, or, where symlinks
-// are followed, by os.Root, which does the same with more system calls.
+// root is the directory below which files are opened. The kernel resolves and opens a name in one
+// step: openat2 with RESOLVE_BENEATH (openat2(2)). So no "..", symlink or rename leads out,
+// whatever its timing. Without openat2 (not Linux, before 5.6, or forbidden) there are two ways. If
+// symlinks are not followed, the directories of a name are opened one after another. If they are,
+// os.Root opens the name: it does the same with more system calls.
 //
-// What the root's own path leads to is looked at again now and then: deployments swap a symlink there.
+// The root's own path is checked now and then, because deployments swap a symlink there.
 //
 // Its methods may wait for the disk.
 type root struct {
 	path  string
-	links bool // symlinks that stay beneath the root are followed
+	links bool // symlinks that stay below the root are followed
 	walk  bool // there is no openat2
 
 	mu     sync.Mutex
-	dir    *os.File // closed by the garbage collector, when nobody opens beneath it any more
+	dir    *os.File // closed by the garbage collector once nobody opens files below it
 	looked time.Time
-	beyond *os.Root // of dir, where it is needed
+	beyond *os.Root // of dir, if needed
 
-	swapped int // how often the path has come to lead elsewhere
+	swapped int // how often the path has begun to lead to another directory
 }
 
 // openRoot opens a directory.
@@ -64,10 +64,10 @@ func (r *root) reopen() error {
 	return nil
 }
 
-// rootTime is how long a root is taken for what its path leads to.
+// rootTime is how long the open root is used before its path is checked again.
 const rootTime = time.Second
 
-// current is the directory at the root's path. A path that leads nowhere leaves the old one.
+// current is the directory at the root's path. If the path leads nowhere, the old one stays.
 func (r *root) current() (dir *os.File, beyond *os.Root) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,7 +82,7 @@ func (r *root) current() (dir *os.File, beyond *os.Root) {
 	return r.dir, r.beyond
 }
 
-// turns counts how often the root's path has come to lead elsewhere.
+// turns counts how often the root's path has begun to lead to another directory.
 func (r *root) turns() int {
 	r.current()
 	r.mu.Lock()
@@ -90,8 +90,8 @@ func (r *root) turns() int {
 	return r.swapped
 }
 
-// look is what a name stands for, without opening it where the kernel can do that: to open a pipe or
-// a device has effects.
+// look returns what a name refers to. It does not open it if the kernel can avoid that: opening a
+// pipe or a device has effects.
 func (r *root) look(name string) (unix.Stat_t, error) {
 	fd, err := r.open(name, pathOnly)
 	if err != nil {
@@ -107,7 +107,7 @@ func statOf(fd int) (st unix.Stat_t, err error) {
 	return st, err
 }
 
-// open opens what a name stands for, for reading. It waits for no peer: a pipe is opened at once.
+// open opens a name for reading. It waits for no peer: a pipe is opened at once.
 func (r *root) open(name string, flags int) (int, error) {
 	dir, beyond := r.current()
 	defer runtime.KeepAlive(dir)
@@ -128,12 +128,12 @@ func (r *root) openIn(dir *os.File, beyond *os.Root, name string, flags int) (in
 	return openStepwise(int(dir.Fd()), name, flags)
 }
 
-// openFollowing is open by os.Root.
+// openFollowing opens a name with os.Root.
 func openFollowing(in *os.Root, name string, flags int) (int, error) {
 	f, err := in.OpenFile(name, flags, 0)
 	if err != nil {
 		var number syscall.Errno
-		if !errors.As(err, &number) { // os.Root has its own error for a way out
+		if !errors.As(err, &number) { // os.Root has its own error for a path that leads out
 			number = syscall.EXDEV
 		}
 		return -1, number
@@ -179,10 +179,10 @@ func openStepwise(dir int, name string, flags int) (fd int, err error) {
 	}
 }
 
-// What an error of opening means.
+// The meanings of an open error.
 
-// isAbsent says that a name stands for nothing that is served: there is nothing, or it leads out of the
-// root or through a symlink that is not followed.
+// isAbsent reports whether a name refers to nothing that is served: nothing exists, or the name
+// leads out of the root or through a symlink that is not followed.
 func isAbsent(err error) bool {
 	for _, number := range []syscall.Errno{syscall.ENOENT, syscall.ENOTDIR, syscall.ENAMETOOLONG,
 		syscall.ELOOP, syscall.EXDEV,

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// There is no such flag here: what a name stands for is opened, and waits for nobody.
+// macOS has no O_PATH: looking at a name opens it. The open waits for no peer.
 const pathOnly = 0
 
 func hasOpenat2() bool { return false }
 
 func openBeneath(int, string, int, bool) (int, error) { return -1, syscall.ENOSYS }
 
-// isRemote takes every file for one that may have to be waited for.
+// isRemote assumes that any file may have to be waited for.
 func isRemote(int) bool { return true }
 
 func readNow(int, []byte, int64) (int, syscall.Errno) { return 0, syscall.EOPNOTSUPP }

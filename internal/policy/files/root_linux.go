@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pathOnly makes a descriptor that stands for a name, and opens nothing.
+// pathOnly makes a descriptor that refers to a name without opening it.
 const pathOnly = unix.O_PATH
 
-// hasOpenat2 says whether the kernel has it, and lets us.
+// hasOpenat2 reports whether the kernel has openat2 and allows it.
 func hasOpenat2() bool {
 	fd, err := unix.Openat2(unix.AT_FDCWD, ".", &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC,
 		Resolve: unix.RESOLVE_BENEATH})
@@ -20,8 +20,8 @@ func hasOpenat2() bool {
 	return err != syscall.ENOSYS && err != syscall.EPERM && err != syscall.E2BIG
 }
 
-// openBeneath opens a name beneath a directory. While others rename directories the kernel cannot tell
-// whether ".." leads out; it says so, and is asked again.
+// openBeneath opens a name below a directory. While directories are renamed, the kernel may be
+// unable to tell whether ".." leads out. It then returns EAGAIN, and openBeneath retries.
 func openBeneath(dir int, name string, flags int, links bool) (fd int, err error) {
 	how := unix.OpenHow{Flags: uint64(flags), Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_MAGICLINKS}
 	if flags&unix.O_PATH != 0 {
@@ -38,8 +38,8 @@ func openBeneath(dir int, name string, flags int, links bool) (fd int, err error
 	return fd, err
 }
 
-// remoteKinds are the file systems (statfs(2)) whose reads may go over a network, or to a process,
-// although the content was read just before.
+// remoteKinds are the file systems (statfs(2)) where a read may go over a network or to a process
+// even if the content was read just before.
 var remoteKinds = map[uint32]bool{
 	0x6969: true, 0x517b: true, 0xff534d42: true, 0xfe534d42: true, // NFS, SMB
 	0x65735546: true, 0x01021997: true, 0x786f4256: true, // FUSE, 9P, VirtualBox
@@ -47,7 +47,7 @@ var remoteKinds = map[uint32]bool{
 	0x0bd00bd0: true, 0x47504653: true, 0x01161970: true, // Lustre, GPFS, GFS2
 }
 
-// isRemote says whether a file is on such a file system.
+// isRemote reports whether a file is on such a file system.
 func isRemote(fd int) bool {
 	var st unix.Statfs_t
 	if unix.Fstatfs(fd, &st) != nil {
@@ -56,8 +56,8 @@ func isRemote(fd int) bool {
 	return remoteKinds[uint32(st.Type)]
 }
 
-// readNow reads what is in memory of a file, and does not wait for what is not: EAGAIN says that
-// nothing is, EOPNOTSUPP that this file's kernel code cannot tell. A loop may call it.
+// readNow reads the part of a file that is in memory and does not wait for the rest. EAGAIN means
+// that nothing is in memory, EOPNOTSUPP that the file system cannot tell. A loop may call it.
 func readNow(fd int, p []byte, at int64) (int, syscall.Errno) {
 	part := unix.Iovec{Base: unsafe.SliceData(p)}
 	part.SetLen(len(p))

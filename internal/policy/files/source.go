@@ -9,15 +9,15 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-// readSize is how much of a file is read at a time.
+// readSize is how many bytes of a file are read at a time.
 const readSize = 64 << 10
 
-// source is the body of a response with an open file, or with several parts of any file. It lives on
-// its exchange's loop, and is used again.
+// source is the body of a response with an open file, or with several parts of any file. It lives
+// on its exchange's loop and is reused.
 //
-// What is warm (see warmth) the kernel sends where the client's stream can have that, and the loop
-// reads it else. Of what may not be in memory the loop reads what is, with a call that does not wait,
-// and a goroutine the rest.
+// If the client's stream allows it, the kernel sends the bytes that are warm (see warmth);
+// otherwise the loop reads them. Other bytes may not be in memory: the loop reads what is, with a
+// call that does not wait, and a goroutine reads the rest.
 type source struct {
 	policy *Policy
 	part   *part
@@ -25,20 +25,20 @@ type source struct {
 	entry  *entry // held
 	file   *file
 
-	at, to  int64      // what is to be sent of the present range
-	covered int64      // from here to at all was in memory when it was read
-	text    []byte     // what is to be sent before that
+	at, to  int64      // the rest of the current range
+	covered int64      // all bytes from here to at were in memory when they were read
+	text    []byte     // sent before the rest of the range
 	multi   *multipart // nil for one range
-	index   int        // the present range
+	index   int        // the current range
 
 	reading *reading // nil for none
 	buffer  []byte   // of the last reading, whose content the engine may still use
-	next    *source  // in the part's list of those that are free
+	next    *source  // in the part's list of free sources
 }
 
 var _ exchange.FileSource = (*source)(nil)
 
-// newSource is the source of one range. The caller holds the entry.
+// newSource returns a source for one range. The caller holds the entry.
 func (p *Policy) newSource(x *exchange.Exchange, e *entry, f *file, of span) *source {
 	part := &p.parts[x.Loop()]
 	s := part.free
@@ -103,7 +103,7 @@ func (s *source) ended() error {
 	return nil
 }
 
-// nextRange goes on with what follows a range that is sent; false at the end.
+// nextRange continues with what follows a range that was sent. It returns false at the end.
 func (s *source) nextRange() bool {
 	if s.multi == nil {
 		return false
@@ -118,14 +118,15 @@ func (s *source) nextRange() bool {
 	return true
 }
 
-// advance is called when n bytes were read that were in memory.
+// advance is called after reading n bytes that were in memory.
 func (s *source) advance(n int64) {
 	s.at += n
 	w := &s.file.warmth
 	s.covered = w.found(s.covered, s.at, s.x.Now())
 }
 
-// readNow reads what is in memory, into the loop's own; exchange.ErrWait where that is nothing.
+// readNow reads what is in memory into the loop's buffer. It returns exchange.ErrWait if nothing
+// is.
 func (s *source) readNow(n int64) ([]byte, error) {
 	w := &s.file.warmth
 	warm := w.warm(s.file.fd, s.at, s.to, s.x.Now())
@@ -172,7 +173,7 @@ func (s *source) Took(n int64) {
 	s.covered = s.at
 }
 
-// reading is a part of a file that a goroutine reads. A source that is closed leaves it behind.
+// reading is a part of a file that a goroutine reads. A closed source abandons it.
 type reading struct {
 	state errandState
 	entry *entry // held
@@ -185,8 +186,8 @@ type reading struct {
 
 var buffers = sync.Pool{New: func() any { return new([readSize]byte) }}
 
-// begin has a goroutine read. Nobody who has begun to send is refused: there is one reading at most
-// for each exchange.
+// begin starts a goroutine that reads. It never refuses, because the response has begun; each
+// exchange has at most one reading.
 func (s *source) begin(n int64) {
 	s.part.counts.cold.Add(1)
 	s.entry.refs.Add(1)
@@ -217,14 +218,14 @@ func (r *reading) run(s *store, n int64) {
 	}
 }
 
-// leave is called by a source that does not need the reading any more.
+// leave is called by a source that no longer needs the reading.
 func (r *reading) leave() {
 	if !r.state.leave() {
 		putBuffer(r.data)
 	}
 }
 
-// takeReading is the content that a goroutine has read.
+// takeReading returns the content that a goroutine has read.
 func (s *source) takeReading() ([]byte, error) {
 	r := s.reading
 	if r.state.v.Load() != done {

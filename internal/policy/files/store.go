@@ -9,34 +9,34 @@ import (
 	"plimsoll/internal/crash"
 )
 
-// store is what is known of the files beneath a root, for all loops at once. Two tables hold it: of
-// what is in memory whole, bounded in bytes, and of what has files open, bounded in their number.
-// Which entries are kept is W-TinyLFU's choice (otter), so that a scan does not push out what is asked
-// for all the time. A look-up takes no lock.
+// store holds what is known about the files below a root, for all loops. It has two tables: entries
+// whose content is all in memory, bounded in bytes, and entries with open files, bounded in their
+// number. W-TinyLFU (otter) chooses which entries stay, so that a scan does not push out the
+// entries that are used all the time. A look-up takes no lock.
 //
-// Entries are made on goroutines, of which admit and readers bound the number. What an entry says is
-// never changed: where the disk says something else, another takes its place. Who uses an entry's
-// descriptors holds it meanwhile (entry.acquire).
+// Entries are made on goroutines, whose number is bounded by admit and readers. An entry's facts
+// never change: if the disk says something else, another entry replaces it. A user of an entry's
+// descriptors holds the entry meanwhile (entry.acquire).
 type store struct {
 	o      Options
 	root   *root
 	memory *otter.Cache[string, *entry]
 	open   *otter.Cache[string, *entry]
-	watch  *watch // nil where the kernel has none for us
+	watch  *watch // nil if the kernel offers none
 
 	readers chan struct{} // has a place for each goroutine that works on the disk
-	waiting atomic.Int64  // who waits for them, and who they work for
+	waiting atomic.Int64  // requests waiting for these goroutines or being served by them
 	owners  atomic.Int64  // policies
 	bytes   atomic.Int64  // in memory
 	files   atomic.Int64  // open
-	changes atomic.Int64  // that the watch has told of
-	swept   atomic.Int64  // what was looked at before this time is due
+	changes atomic.Int64  // changes that the watch reported
+	swept   atomic.Int64  // entries checked before this time are expired
 
 	loading loading
 }
 
-// entryBytes is about what an entry takes beside its content: its structures, and its place in a
-// table.
+// entryBytes is roughly the memory that an entry takes besides its content: its structures and its
+// place in a table.
 const entryBytes = 1 << 10
 
 func newStore(o Options) (*store, error) {
@@ -56,7 +56,8 @@ func newStore(o Options) (*store, error) {
 				used.Add(-weigh(d.Value))
 				d.Value.release()
 			},
-			// On the goroutine that stores or looks up: a hit would otherwise start one now and then.
+			// Run on the goroutine that stores or looks up. By default a hit would sometimes start
+			// a goroutine.
 			Executor: func(f func()) { f() },
 		})
 	}
@@ -73,7 +74,7 @@ func newStore(o Options) (*store, error) {
 	return s, nil
 }
 
-// same says whether another store can take this one's place.
+// same reports whether another store can replace this one.
 func (s *store) same(as *store) bool {
 	a, b := s.o, as.o
 	return a.Root == b.Root && a.Index == b.Index && a.Listing == b.Listing && a.Symlinks == b.Symlinks &&
@@ -92,8 +93,8 @@ func sameCodings(a, b []string) bool {
 	return true
 }
 
-// leave is called when a policy needs the store no more. With the last everything is given up, but
-// for what exchanges still hold.
+// leave is called when a policy no longer needs the store. When the last policy leaves, everything
+// is dropped except what exchanges still hold.
 func (s *store) leave() {
 	if s.owners.Add(-1) == 0 {
 		if s.watch != nil {
@@ -104,18 +105,19 @@ func (s *store) leave() {
 	}
 }
 
-// age says whether an entry may be used.
+// age says whether an entry may still be used.
 type age uint8
 
 const (
 	fresh   age = iota
-	due         // it may be used, and somebody should look at the file again
-	expired     // it may not
+	due         // it may be used, but its file should be checked again
+	expired     // it may not be used
 )
 
-// lookup is what is known of a path. A loop may call it: it takes no lock, and allocates nothing.
+// lookup returns the entry of a path, if there is one. A loop may call it: it takes no lock and
+// allocates nothing.
 func (s *store) lookup(key []byte, now int64) (*entry, age) {
-	k := unsafe.String(unsafe.SliceData(key), len(key)) // neither look-up keeps it
+	k := unsafe.String(unsafe.SliceData(key), len(key)) // neither look-up keeps the string
 	e, ok := s.memory.GetIfPresent(k)
 	if !ok {
 		if e, ok = s.open.GetIfPresent(k); !ok {
@@ -132,7 +134,7 @@ func (s *store) lookup(key []byte, now int64) (*entry, age) {
 	return e, fresh
 }
 
-// admit says whether one more may wait for the disk.
+// admit reports whether one more request may wait for the disk.
 func (s *store) admit() bool {
 	if s.waiting.Add(1) > int64(s.o.Waiting) {
 		s.waiting.Add(-1)
@@ -141,8 +143,8 @@ func (s *store) admit() bool {
 	return true
 }
 
-// errand finds what a path stands for, and calls then unless nobody waits any more. It is a goroutine
-// that was admitted.
+// errand finds what a path refers to and calls then, unless nobody waits for it any more. It runs
+// on a goroutine of its own, after admit.
 func (s *store) errand(key string, e *errand, then func()) {
 	defer crash.Guard("where a file is opened")
 	e.entry, e.err = s.find(key)
@@ -154,7 +156,8 @@ func (s *store) errand(key string, e *errand, then func()) {
 	}
 }
 
-// refresh has somebody look at an entry's files again, unless somebody does, or all are busy.
+// refresh starts another check of an entry's files, unless one is running or all goroutines are
+// busy.
 func (s *store) refresh(e *entry) {
 	if e.checking.CompareAndSwap(false, true) {
 		if !s.admit() {
@@ -173,8 +176,8 @@ func (s *store) refresh(e *entry) {
 	}
 }
 
-// find is the entry of a path, held, looked at now at the latest. Who comes while another looks for
-// the same takes what that finds.
+// find returns the entry of a path, held. Its files were checked during the call, or recently
+// enough. Callers that look for the same path at the same time share one search.
 func (s *store) find(key string) (*entry, error) {
 	l, first := s.loading.begin(key)
 	if !first {
@@ -185,7 +188,7 @@ func (s *store) find(key string) (*entry, error) {
 		if l.err != nil {
 			return nil, l.err
 		}
-		s.readers <- struct{}{} // all others have let go of it already
+		s.readers <- struct{}{} // all others have released it already
 		defer func() { <-s.readers }()
 		return s.look(key)
 	}
@@ -196,7 +199,7 @@ func (s *store) find(key string) (*entry, error) {
 	return l.entry, l.err
 }
 
-// look looks at the files of an entry again, or makes it.
+// look checks the files of an entry again, or makes the entry.
 func (s *store) look(key string) (*entry, error) {
 	e, ok := s.memory.GetIfPresent(key)
 	if !ok {
@@ -205,7 +208,7 @@ func (s *store) look(key string) (*entry, error) {
 	if ok && e.acquire() {
 		began, changes := s.o.Env.Now(), s.changes.Load()
 		if e.checked.Load() >= s.swept.Load() && began-e.checked.Load() < int64(s.o.Fresh) {
-			return e, nil // it came meanwhile
+			return e, nil // another goroutine made or checked it meanwhile
 		}
 		if s.holds(e) && changes == s.changes.Load() {
 			e.checked.Store(began)
@@ -216,7 +219,7 @@ func (s *store) look(key string) (*entry, error) {
 	return s.load(key)
 }
 
-// load makes the entry of a path and keeps it.
+// load makes the entry of a path and stores it.
 func (s *store) load(key string) (*entry, error) {
 	s.watch.follow(key)
 	began, changes := s.o.Env.Now(), s.changes.Load()
@@ -226,14 +229,14 @@ func (s *store) load(key string) (*entry, error) {
 	}
 	e.checked.Store(began)
 	if changes != s.changes.Load() {
-		e.unsettled = true // perhaps it was this file
+		e.unsettled = true // the change may have been to this file
 		e.checked.Store(began - 2*int64(s.o.Fresh))
 	}
 	s.keep(e)
 	return e, nil
 }
 
-// keep puts an entry into its table, in the place of what was known of its path.
+// keep puts an entry into its table, replacing what was known about its path.
 func (s *store) keep(e *entry) {
 	to, other := s.memory, s.open
 	if !e.whole {
@@ -246,11 +249,11 @@ func (s *store) keep(e *entry) {
 	other.Invalidate(e.key)
 }
 
-// drop forgets what is known of a path.
+// drop removes the entries of a path.
 func (s *store) drop(key string) {
 	s.memory.Invalidate(key)
 	s.open.Invalidate(key)
 }
 
-// sweep makes everything due that is known by now.
+// sweep expires all present entries.
 func (s *store) sweep() { s.swept.Store(s.o.Env.Now()) }

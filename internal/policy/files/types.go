@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// types are the media types of the usual extensions: the same on every machine, where mime's depend
-// on what is installed. Text is taken to be UTF-8.
+// types are the media types of the usual extensions. They are the same on every machine; those of
+// package mime depend on what is installed. Text is assumed to be UTF-8.
 var types = map[string]string{
 	".html": "text/html; charset=utf-8", ".htm": "text/html; charset=utf-8",
 	".css": "text/css; charset=utf-8", ".txt": "text/plain; charset=utf-8",
@@ -34,8 +34,8 @@ var types = map[string]string{
 
 const octets = "application/octet-stream"
 
-// typeOf is the media type of a file by its name's extension, and never by its content: who may put a
-// picture there must not be able to put a page there.
+// typeOf is the media type of a file. It depends on the name's extension and never on the content:
+// someone who may upload a picture must not be able to upload a page.
 func typeOf(name string) string {
 	extension := strings.ToLower(path.Ext(name))
 	if known, ok := types[extension]; ok {

@@ -12,20 +12,19 @@ import (
 	"plimsoll/internal/crash"
 )
 
-// maxWatched is how many directories of a root are watched. What is in others is seen to change when
-// it is looked at again.
+// maxWatched is the largest number of watched directories of a root. Changes in other directories
+// are noticed when their entries are checked again.
 const maxWatched = 1024
 
-// watch has the kernel tell of changes beneath a root, so that they are seen before what is known is
-// looked at again. It is a help and nothing else: an event that is lost delays what it would have
-// told.
+// watch makes the kernel report changes below a root, so that they are noticed before the entries
+// are checked again. It only helps: a lost event delays noticing the change.
 type watch struct {
 	store  *store
 	notify *fsnotify.Watcher
 
 	mu    sync.Mutex
-	dirs  map[string]bool // beneath the root, "" for itself
-	turns int             // of the root when they were added
+	dirs  map[string]bool // below the root; "" is the root itself
+	turns int             // the root's turns when they were added
 }
 
 func startWatch(s *store) (*watch, error) {
@@ -51,7 +50,7 @@ func (w *watch) watched() int {
 	return len(w.dirs)
 }
 
-// follow watches the directory that a path is in.
+// follow watches the directory of a path.
 func (w *watch) follow(key string) {
 	if w == nil {
 		return
@@ -72,7 +71,7 @@ func (w *watch) follow(key string) {
 	}
 }
 
-// run is the goroutine.
+// run is the watch's goroutine.
 func (w *watch) run() {
 	defer crash.Guard("in the watch of files")
 	for {
@@ -82,7 +81,7 @@ func (w *watch) run() {
 				return
 			}
 			w.changed(event)
-		case _, ok := <-w.notify.Errors: // some were lost
+		case _, ok := <-w.notify.Errors: // some events were lost
 			if !ok {
 				return
 			}
@@ -92,8 +91,8 @@ func (w *watch) run() {
 	}
 }
 
-// changed forgets what an event is about. What a directory or a symlink stands for is too much to
-// name: everything is looked at again.
+// changed drops the entries that an event concerns. If the event is about a directory or a symlink,
+// too many entries may depend on it, so all of them expire.
 func (w *watch) changed(event fsnotify.Event) {
 	s := w.store
 	s.changes.Add(1)
@@ -120,8 +119,8 @@ func (w *watch) changed(event fsnotify.Event) {
 	}
 }
 
-// dropName forgets what is known of a name in a directory, and of the directory where it answers for
-// that.
+// dropName drops the entries of a name in a directory, and the directory's own if the name is its
+// index.
 func (s *store) dropName(dir, base string) {
 	s.drop(dir + base)
 	s.drop(dir + base + "/")
@@ -130,8 +129,8 @@ func (s *store) dropName(dir, base string) {
 	}
 }
 
-// forget takes a directory off the watch that is gone, or was renamed, with those in it. It says
-// whether it was one.
+// forget stops watching a directory that was removed or renamed, and the directories in it. It
+// reports whether it watched the directory.
 func (w *watch) forget(name string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
