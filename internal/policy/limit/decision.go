@@ -10,20 +10,20 @@ import (
 	"plimsoll/internal/redis"
 )
 
-// decision is that of a route with shared limits, from the request until the last answer of Redis
-// or the end of the patience with it:
+// decision decides for a route with shared limits, from the request until the last answer of Redis
+// or until the wait for Redis ends:
 //
-//  1. limits of this instance are asked, and nothing is counted; one that refuses ends it;
-//  2. leases are taken from; one that refuses ends it;
-//  3. Redis is asked for all the others at once, while the exchange is held;
-//  4. the limits of this instance count.
+//  1. It checks this instance's own limits without counting. A refusal ends the decision.
+//  2. It takes from leases. A refusal ends the decision.
+//  3. It asks Redis for all remaining limits at once, while the exchange is held.
+//  4. It counts the request with this instance's own limits.
 //
-// What was counted is given back when a later limit refuses. Until that reaches Redis, others may be
-// refused who would have passed; nobody passes who should not.
+// If a later limit refuses, what was counted is given back. Until that reaches Redis, other
+// requests may be refused that should pass. No request passes that should be refused.
 type decision struct {
 	p     *Policy
 	spots []spot
-	left  atomic.Int32 // answers to come, and one for the loop while it asks
+	left  atomic.Int32 // answers still to come, plus one for the loop while it asks
 	hold  exchange.Hold
 }
 
@@ -33,9 +33,9 @@ type remote struct {
 	params *params
 	rule   *shared.Rule
 	key    string
-	value  []byte // a copy: the answer may come when the exchange is over
+	value  []byte // a copy: the answer may come after the exchange ended
 
-	asks  bool // Redis, and
+	asks  bool // Redis is asked
 	batch bool // for a lease
 	at    lease
 	word  uint64
@@ -54,7 +54,7 @@ type source uint8
 
 const (
 	nobody  source = iota
-	byLease        // what was taken from Redis before
+	byLease        // requests taken from Redis earlier
 	byRedis
 	byRule // Redis has not answered: allow or deny
 	byHere // Redis has not answered: this instance's own count
@@ -101,7 +101,7 @@ func (p *Policy) decideShared(x *exchange.Exchange) exchange.PolicyVerdict {
 	return exchange.Held
 }
 
-// look checks the limits of this instance, and finds what the others need.
+// look checks this instance's own limits and collects what the shared ones need.
 func (d *decision) look(x *exchange.Exchange, now int64) bool {
 	passes := true
 	for i, l := range d.p.limits {
@@ -128,7 +128,7 @@ func (d *decision) look(x *exchange.Exchange, now int64) bool {
 	return passes
 }
 
-// lease takes from the leases. It stops at one that refuses.
+// lease takes from the leases. It stops at the first refusal.
 func (d *decision) lease(now int64) bool {
 	for i := range d.spots {
 		s := &d.spots[i]
@@ -163,7 +163,7 @@ func (d *decision) lease(now int64) bool {
 	return true
 }
 
-// undo returns what was taken outside the stores of this instance.
+// undo returns what was taken outside this instance's stores.
 func (d *decision) undo(now int64) {
 	for i := range d.spots {
 		s := &d.spots[i]
@@ -181,8 +181,8 @@ func (d *decision) undo(now int64) {
 	}
 }
 
-// ask calls Redis. For a limit that only counts, the call is made in the background and the
-// exchange does not wait.
+// ask calls Redis. If the limit only counts, the call runs in the background and the exchange does
+// not wait.
 func (d *decision) ask(r *remote, s *spot, loop int) {
 	l, n := r.limit, int64(1)
 	if r.batch {
@@ -216,8 +216,8 @@ func (d *decision) ask(r *remote, s *spot, loop int) {
 	d.left.Add(-1)
 }
 
-// fill adds the requests granted to a batch to the lease. If the lease has a new owner by now, or
-// another request has asked since, they are lost.
+// fill adds the requests granted to a batch to the lease. They are lost if the lease has a new
+// owner, or another request has asked since.
 func (r *remote) fill() {
 	if !r.batch {
 		return
@@ -257,7 +257,7 @@ func (r *remote) count(loop int) {
 	}
 }
 
-// finish decides once all answers have arrived, or waiting for them has ended.
+// finish decides after all answers have arrived or the wait for them has ended.
 func (d *decision) finish(x *exchange.Exchange) exchange.PolicyVerdict {
 	now, refused := x.Now(), false
 	var denied *shared.Store
@@ -287,8 +287,8 @@ func (d *decision) finish(x *exchange.Exchange) exchange.PolicyVerdict {
 	return d.p.refuse(x, d.spots, now)
 }
 
-// settle records the decision for a limit for which Redis was asked, and reports whether the
-// request is denied because Redis has not answered.
+// settle records the decision of a limit for which Redis was asked. It reports whether the request
+// is denied because Redis has not answered.
 func (d *decision) settle(s *spot, loop int) (denied bool) {
 	r := s.remote
 	if r.ready.Load() && r.err == nil {

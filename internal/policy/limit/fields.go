@@ -12,10 +12,10 @@ var (
 	rateLimitPolicyName = []byte("RateLimit-Policy")
 )
 
-// prepareFields writes what the response will say of the limits that speak up in such a case, as
-// draft-ietf-httpapi-ratelimit-headers-11 has it: a list of names with what is left and when all
-// will be there again (r, t), and one with what the limits are (q, w). A limit that only counts
-// says nothing, and none says who is counted.
+// prepareFields writes the response fields of the limits that send them in this case
+// (draft-ietf-httpapi-ratelimit-headers-11). RateLimit lists each limit's name with what is left
+// and the time until all of it is available again (r, t). RateLimit-Policy lists the limits'
+// numbers (q, w). A limit that only counts sends nothing, and no field says which value is counted.
 func (p *Policy) prepareFields(x *exchange.Exchange, spots []spot, now int64, when Headers) {
 	size := 0
 	for i, l := range p.limits {
@@ -46,13 +46,13 @@ func (p *Policy) prepareFields(x *exchange.Exchange, spots []spot, now int64, wh
 	x.RateLimit, x.RateLimitPolicy = left, policy
 }
 
-// fieldSize is how many bytes a member takes besides the name: two quotes, two keys, two numbers
-// and a comma.
+// fieldSize is the number of bytes that a member takes besides the name: two quotes, two keys, two
+// numbers and a comma.
 const fieldSize = 2 + 6 + 2*20 + 2
 
 func (l *limit) speaks(s *spot, when Headers) bool {
 	if r := s.remote; r != nil && s.pass && r.by != byRedis && r.by != byHere {
-		return false // what is left is not known in this instance
+		return false // this instance does not know what is left
 	}
 	return s.decided() && !l.DryRun && (l.Headers == Always || l.Headers == when)
 }
@@ -66,7 +66,7 @@ func appendNumbers(b []byte, key1 string, value1 int64, key2 string, value2 int6
 	return strconv.AppendInt(append(b, key2...), value2, 10)
 }
 
-// left is what is left after the decision. A request that another limit refuses takes nothing.
+// left is what is left after the decision. If another limit refuses the request, it takes nothing.
 func (s *spot) left(now int64, refused bool) (tokens, until int64) {
 	if s.elsewhere() {
 		return s.remote.answer.Left, int64(s.remote.answer.Reset)
@@ -81,8 +81,8 @@ func (s *spot) left(now int64, refused bool) (tokens, until int64) {
 	return p.left(w, now)
 }
 
-// advertise is the quota and its window in whole seconds. For a bucket the window is just so long
-// that a full bucket comes back in it.
+// advertise returns the quota and its window in whole seconds. A bucket's window is the time in
+// which an empty bucket becomes full again.
 func (p *params) advertise() (quota, seconds int64) {
 	second := int64(time.Second)
 	if p.algorithm.bucket() {

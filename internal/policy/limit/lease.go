@@ -5,22 +5,23 @@ import (
 	"time"
 )
 
-// A lease is what an instance has taken of a value's limit in Redis and not used yet. Its state is
-// one word in a table as any other, so that taking from it is a compare-and-swap:
+// A lease is what an instance has taken from a value's limit in Redis and not used yet. Its state
+// is one word in a table, like any other state, so taking from it is a compare-and-swap:
 //
-//	stock      so many requests may pass until a time
-//	refilling  the same, and more are on their way
-//	asking     there is nothing; one request asks for more, and has until a time for it
+//	stock      count requests may pass until a time
+//	refilling  the same, and more requests were asked for
+//	asking     nothing is left; one request asks for more, and has until a time to get them
 //	refused    Redis had nothing left; nobody asks before a time
 //
-// A state is over when its time is: then it is idle, and the next request asks. The time only grows,
-// so no word comes back, as word.go demands.
+// After its time, a state is idle, and the next request asks Redis. The time only grows, so no word
+// comes back, as word.go requires.
 //
-// The size of the next lease follows the use of the last. It begins with 1, doubles when a lease was
-// used up in half of its time, up to the batch, and begins again when one expired. So what expires
-// is never more than what was used before, and a client that sends one request now and then asks for
-// each alone, and loses nothing. From a size of 4 on a lease that is half used is filled up beside the
-// requests, none of which waits. Stock and what is on its way are never more than a batch.
+// The size of the next lease depends on how the last one was used. It starts at 1, doubles up to
+// the batch if a lease was used up in half of its time, and starts at 1 again if a lease expired.
+// So no more expires than was used before. A client that sends a request now and then asks for one
+// at a time and loses nothing. From a size of 4 on, a half-used lease is refilled in the
+// background, and no request waits for that. The stock and the requests asked for are together
+// never more than a batch.
 const (
 	leaseStock = iota
 	leaseAsking
@@ -41,8 +42,8 @@ const (
 type lease struct {
 	kind  uint64
 	until int64 // nanoseconds, in whole ticks
-	count int64 // number of requests that may pass
-	size  uint  // the last lease was of 1<<size requests
+	count int64 // requests that may pass
+	size  uint  // the last lease had 1<<size requests
 }
 
 func unpackLease(w uint64) lease {
@@ -70,13 +71,13 @@ type leaseVerdict uint8
 
 const (
 	leasePasses  leaseVerdict = iota
-	leaseRefills              // it passes, and somebody asks beside it for what the lease lacks
+	leaseRefills              // it passes, and a refill is asked for in the background
 	leaseRefuses
-	leaseAsks  // Redis, for a batch
-	leaseAlone // asks Redis only for itself: another request is already asking for a batch
+	leaseAsks  // the request asks Redis for a batch
+	leaseAlone // the request asks only for itself: another already asks for a batch
 )
 
-// step is what a request at a time makes of a lease. asked is until when an answer counts.
+// step applies a request to a lease. asked is the deadline for an answer of Redis.
 func (l lease) step(now, asked int64, batch int64) (next lease, v leaseVerdict) {
 	if l.until > max(asked, now+leaseTime)+skew { // the clock went back
 		l.until = now
@@ -105,7 +106,7 @@ func (l lease) step(now, asked int64, batch int64) (next lease, v leaseVerdict) 
 	return l, leaseAsks
 }
 
-// refill begins to fill up a lease of which a request has passed, if it is half used.
+// refill starts refilling a lease after a request passed, if the lease is half used.
 func (l lease) refill(now, batch int64) (next lease, v leaseVerdict) {
 	if l.kind == leaseRefilling || l.size < 2 || 2*l.count > l.most(batch) {
 		return l, leasePasses
@@ -117,10 +118,10 @@ func (l lease) refill(now, batch int64) (next lease, v leaseVerdict) {
 	return l, leaseRefills
 }
 
-// most is how many requests the lease is of.
+// most is the size of the lease in requests.
 func (l lease) most(batch int64) int64 { return min(batch, 1<<l.size) }
 
-// refilled is the lease after an answer to refill. What was there stays.
+// refilled is the lease after the answer to a refill. Its stock remains.
 func (l lease) refilled(granted int64, now, batch int64) lease {
 	l.kind = leaseStock
 	if granted > 0 {
@@ -131,7 +132,8 @@ func (l lease) refilled(granted int64, now, batch int64) lease {
 	return l
 }
 
-// answered is the lease after an answer. One of the granted requests is the asker's.
+// answered is the lease after an answer. One of the granted requests belongs to the request that
+// asked.
 func (l lease) answered(granted int64, wait, now int64) lease {
 	l.kind, l.until, l.count = leaseStock, now+leaseTime, max(0, granted-1)
 	if granted == 0 {
@@ -143,7 +145,7 @@ func (l lease) answered(granted int64, wait, now int64) lease {
 // leases are the leases of a limit, by value.
 type leases struct {
 	table *table
-	rules atomic.Pointer[params] // for the table: which states are idle
+	rules atomic.Pointer[params] // for the table: it tells which states are idle
 	rest  *own
 }
 
@@ -165,7 +167,8 @@ func (l *leases) locate(p *place, h, g uint64, value []byte, now int64) bool {
 	return l.table.enter(p, h, g, &l.rules, now, 0)
 }
 
-// take takes a request from the lease, or says who asks. word is the lease's after that.
+// take takes a request from the lease, or says which kind of call to Redis is needed. word is the
+// lease's word after that.
 func (l *leases) take(p *place, h, g uint64, value []byte, now, asked, batch int64) (
 	v leaseVerdict, at lease, word uint64,
 ) {
@@ -187,8 +190,8 @@ func (l *leases) take(p *place, h, g uint64, value []byte, now, asked, batch int
 	}
 }
 
-// refillLease puts an answer to refill into the lease, unless it has expired meanwhile: then it is
-// lost. A failure lets others try.
+// refillLease adds the answer of a refill to the lease. If the lease has expired meanwhile, the
+// answer is lost. After an error, other requests may try.
 func (p *place) refillLease(granted int64, err error, now, batch int64) {
 	for {
 		w := p.state.Load()
@@ -207,8 +210,8 @@ func (p *place) refillLease(granted int64, err error, now, batch int64) {
 	}
 }
 
-// giveBackLease returns a request to a lease, where that has not changed its owner and is not over. One
-// that is being refilled is left alone, because it will be full.
+// giveBackLease returns a request to a lease that has the same owner and has not expired. It skips
+// a lease that is being refilled, because that will be full.
 func (p *place) giveBackLease(now, batch int64) {
 	for {
 		w := p.state.Load()

@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// ledger checks a limit's decisions, in the order in which they are made, against what the limit
-// promises each value: no token is made, however places change their owners and reloads hand them
-// on, and none is lost. It knows the numbers of a limit and the requests that passed, and nothing of
-// words, tables and generations. Only with invariant.Sequential: it keeps every value.
+// ledger checks a limit's decisions, in the order in which they are made, against the limit itself.
+// No token may be made, even when places change owners or a reload hands them on, and none may be
+// lost. It knows a limit's numbers and the requests that passed, and nothing about words, tables
+// and generations. It is used only with invariant.Sequential, because it keeps every value.
 type ledger struct {
 	of map[string]*account
-	// shared says that a value found no place. One that gets a place later may begin with what others
-	// have used of the bucket that they shared (reserve.go).
+	// shared says that a value found no place. If it gets one later, its state may start with what
+	// other values used of the bucket that they shared (reserve.go).
 	shared bool
 }
 
-// account is what is known about one value since its limit has had the present numbers.
+// account is what is known about one value since its limit got its present numbers.
 type account struct {
 	params *params
-	// everything says that what was counted is known: that the value passed nothing before.
+	// everything says that all counted requests are known: nothing of the value passed before.
 	everything bool
-	due        float64 // of a bucket: when it is full, or the next turn, in nanoseconds
-	window     int64   // of windows: the last one's index, and what passed in it and the one before
+	due        float64 // bucket: when it is full, or the next turn, in nanoseconds
+	window     int64   // windows: the last one's index, and what passed in it and in the one before
 	count      int64
 	before     int64
-	passed     []int64 // of a log: when
+	passed     []int64 // log: the times
 }
 
-// What roundings come to, in nanoseconds: of tokens, which are rounded up to parts of a nanosecond,
-// and of a log's times, which are kept to its ticks.
+// Rounding errors in nanoseconds: tokens are rounded up to parts of a nanosecond, and a log's times
+// to its ticks.
 const (
 	roundings = 1e4
 	ticks     = 2 << logTick
@@ -50,7 +50,7 @@ func (g *ledger) note(s *spot, now int64) {
 		a = &account{params: p, everything: true}
 		g.of[string(s.value)] = a
 	case !a.params.same(p) || a.params.since != p.since:
-		// What was taken counts on, but for how many of the new tokens is not known.
+		// The tokens taken still count, but it is unknown for how many of the new ones.
 		*a = account{params: p}
 	}
 	g.shared = g.shared || s.spilled
@@ -67,8 +67,8 @@ func (g *ledger) note(s *spot, now int64) {
 	}
 }
 
-// weigh says what the limit demands for a request: 1 that it must not pass, -1 that it must pass,
-// and 0 if rounding decides.
+// weigh says what the limit requires for a request: 1 if it must not pass, -1 if it must pass, and
+// 0 if rounding decides.
 func (a *account) weigh(cost, now int64) int {
 	p := a.params
 	switch p.algorithm {
@@ -101,7 +101,7 @@ func (a *account) weigh(cost, now int64) int {
 	case p.algorithm == FixedWindow || a.count+a.before+cost <= p.rate.Count:
 		return -1
 	}
-	return 0 // how much of the window before counts is for the models to say: see model_test.go
+	return 0 // the models check how much of the window before counts: see model_test.go
 }
 
 // beyond compares a time with its bound.
@@ -115,7 +115,7 @@ func beyond(time, bound float64) int {
 	return 0
 }
 
-// take counts a request that has passed.
+// take counts a request that passed.
 func (a *account) take(cost, now int64) {
 	switch a.params.algorithm {
 	case TokenBucket, GCRA, LeakyBucket:
@@ -130,12 +130,12 @@ func (a *account) take(cost, now int64) {
 	}
 }
 
-// after is when the bucket is full again, or the next turn is, after a request.
+// after is when the bucket is full again, or when the next turn comes, after a request.
 func (a *account) after(cost, now int64) float64 {
 	return max(a.due, float64(now)) + float64(cost)*a.params.interval()
 }
 
-// turn goes on to the window of a time.
+// turn advances to the window of a time.
 func (a *account) turn(now int64) {
 	switch here := now / a.params.period; {
 	case here <= a.window:

@@ -1,7 +1,7 @@
 // Package limit bounds how many requests a route accepts in a given time: from one client, from one
-// tenant, or from all together. A request over a limit gets 429 with Retry-After, or waits for its
-// turn. The policy runs after access, request_id, trace and cors. So a refusal has an id and CORS
-// fields, and a preflight, which no service sees, is not counted.
+// tenant, or from all together. A request over a limit gets a 429 with Retry-After, or waits for
+// its turn. The policy runs after access, request_id, trace and cors. So a refusal has an id and
+// CORS fields, and a preflight, which no service sees, is not counted.
 //
 // Every decision is exact over all loops, without a lock: the state of a value is one word, and a
 // request passes by changing it with a compare-and-swap. The package's parts, from the inside out:
@@ -10,14 +10,14 @@
 //   - table.go, reserve.go: which word belongs to a value, in bounded memory;
 //   - limiter.go: a limit's state, which reloads carry over;
 //   - limit.go, fields.go, stats.go, status.go: the policy, which asks several limits at once;
-//   - ledger.go: in a simulation, what the limits decide against what they promise;
-//   - sharing.go, lease.go, decision.go: limits that several instances share, through Redis, which
-//     the package shared asks.
+//   - ledger.go: in a simulation, checks the limits' decisions;
+//   - sharing.go, lease.go, decision.go: limits that several instances share through Redis, with
+//     package shared.
 //
-// A client over its limit counts as the client's fault: its refusals are not a sign of an overload,
-// and no reason to look at the service.
+// A client that exceeds its limit counts as the client's fault. Its refusals do not indicate
+// overload and say nothing about the service.
 //
-// A route without shared limits uses nothing of the last part.
+// A route without shared limits does not run the last part's code.
 package limit
 
 import (
@@ -43,7 +43,7 @@ var RateLimited = exchange.DeclareReason(exchange.ReasonInfo{
 
 // Policy applies the limits of a route.
 type Policy struct {
-	limits []*limit // those to which it is hardest to give back come last
+	limits []*limit // in the order of add
 	shares bool     // one of them is shared
 }
 
@@ -51,7 +51,7 @@ type Policy struct {
 type limit struct {
 	*setting
 	*limiter
-	position int     // among the options
+	position int     // in the options
 	ledger   *ledger // with invariant.Sequential
 }
 
@@ -115,8 +115,8 @@ func New(o Options) (*Policy, error) {
 	return p, nil
 }
 
-// add keeps the limits in the order in which a request takes from them. What a leaky bucket or a
-// log gave can only in part be given back when another has passed since, so they come last.
+// add keeps the limits in the order in which a request takes from them. Leaky buckets and logs come
+// last: what they granted can be given back only in part after another request passed.
 func (p *Policy) add(l *limit) {
 	rank := map[Algorithm]int{SlidingLog: 1, LeakyBucket: 2}
 	at := len(p.limits)
@@ -131,9 +131,9 @@ type spot struct {
 	place
 	outcome
 	value   []byte
-	skipped bool    // the request lacks the key, which is allowed
+	skipped bool    // the request lacks the key, which SkipMissing allows
 	spilled bool    // the value shares its place with others
-	aside   bool    // Redis is asked beside the request, which only counts
+	aside   bool    // Redis is asked in the background; the limit only counts
 	remote  *remote // of a shared limit
 }
 
@@ -150,8 +150,8 @@ func (p *Policy) OnRequest(x *exchange.Exchange) exchange.PolicyVerdict {
 	return p.decide(x, all[:len(p.limits)])
 }
 
-// decide asks all limits before any counts: what one refuses costs nothing with the others, and
-// only where another loop was quicker in between is anything to be given back.
+// decide checks all limits before any of them counts, so a refused request costs nothing with the
+// other limits. Something must be given back only if another loop took from a limit in between.
 func (p *Policy) decide(x *exchange.Exchange, spots []spot) exchange.PolicyVerdict {
 	now := x.Now()
 	refused := false
@@ -248,8 +248,7 @@ func (p *Policy) pass(x *exchange.Exchange, spots []spot, now int64) exchange.Po
 
 func goOn(*exchange.Exchange) exchange.PolicyVerdict { return exchange.Continue }
 
-// refuse answers with 429. Retry-After is when the last of the limits that refuse would let it
-// pass.
+// refuse answers with a 429. Retry-After is the longest wait of the limits that refuse.
 func (p *Policy) refuse(x *exchange.Exchange, spots []spot, now int64) exchange.PolicyVerdict {
 	wait := int64(0)
 	for i, l := range p.limits {
@@ -279,8 +278,8 @@ func (p *Policy) refuse(x *exchange.Exchange, spots []spot, now int64) exchange.
 	return verdict
 }
 
-// Inherit takes over the state of limits with the same name, key and algorithm. Their numbers are
-// put in force where the configuration changed them.
+// Inherit takes over the state of limits with the same name, key and algorithm. If the
+// configuration changed their numbers, the new ones become active.
 func (p *Policy) Inherit(old any) {
 	for _, l := range p.limits {
 		for _, o := range old.(*Policy).limits {
@@ -315,9 +314,9 @@ func (p *Policy) Has(name string) bool {
 	return slices.ContainsFunc(p.limits, func(l *limit) bool { return l.Name == name })
 }
 
-// SetLimit changes the rate and the burst of a limit at run time; a burst of 0 leaves that as it
-// is. It holds until the configuration's own numbers for the limit change. Overrides are not
-// touched. Any goroutine.
+// SetLimit changes the rate and the burst of a limit at run time; a burst of 0 keeps the burst. The
+// change lasts until the limit's numbers change in the configuration. It does not affect overrides.
+// Any goroutine may call it.
 func (p *Policy) SetLimit(name string, rate Rate, burst int64) error {
 	l, err := p.changeable(name, burst)
 	if err != nil {
@@ -341,9 +340,9 @@ func (p *Policy) SetLimit(name string, rate Rate, burst int64) error {
 	return nil
 }
 
-// SetOverride gives a value of a limit's key numbers of its own at run time; a burst of 0 is the
-// limit's own in proportion, as in the configuration. It holds until the configuration's overrides
-// of the limit change. Any goroutine.
+// SetOverride gives one value of a limit's key its own numbers at run time. A burst of 0 means the
+// limit's burst in proportion to the rates, as in the configuration. The override lasts until the
+// limit's overrides change in the configuration. Any goroutine may call it.
 func (p *Policy) SetOverride(name, value string, rate Rate, burst int64) error {
 	l, err := p.changeable(name, burst)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 // limiter is the state of one limit. The policies before and after a reload share it.
 type limiter struct {
 	secret *hash.Secret
-	now    func() int64 // for goroutines, and where a loop's time is too old
+	now    func() int64 // for goroutines, and when a loop's time is too old
 	store  atomic.Pointer[store]
 	stats  []loopStats
 	leases *leases // nil unless the limit is leased
@@ -23,11 +23,12 @@ type limiter struct {
 	overridden map[string]bool
 }
 
-// aside is what is counted of a shared limit that only counts: its answers come when the exchange
-// may be over.
+// aside counts for a shared limit that only counts. Redis may answer after the exchange ended, so
+// these counters do not belong to a loop.
 type aside struct{ allowed, wouldRefuse, unavailable atomic.Int64 }
 
-// store is what is counted. Changes make a new one that shares with the old what means the same.
+// store holds a limit's counts. A change makes a new store that keeps the parts whose meaning is
+// unchanged.
 type store struct {
 	rules     *atomic.Pointer[params]
 	table     *table // nil if all requests share one place
@@ -64,8 +65,8 @@ func (o *own) at(p *place) {
 	p.state, p.set, p.ring, p.params, p.shared = &o.state, nil, o.ring, o.params, nil
 }
 
-// spills is how many buckets the values share that find no place: few enough for an attacker to
-// gain little by them, and many enough that others rarely meet one.
+// spills is the number of buckets that values without a place share: few enough that an attacker
+// gains little, and enough that other values rarely meet one.
 const spills = 64
 
 func newStore(p *params, keyed bool, values int) *store {
@@ -117,7 +118,7 @@ func (s *store) locate(p *place, secret *hash.Secret, value []byte, now int64) (
 // outcome is the decision of a limit about a request.
 type outcome struct {
 	pass bool
-	gone bool  // the place is another value's, or the value has another place: look again
+	gone bool  // the place has another owner, or the value has another place: look again
 	wait int64 // until its turn, or until it would pass
 	cost int64 // tokens
 
@@ -133,7 +134,7 @@ func (p *place) look(now int64) (o outcome) {
 		o.gone = true
 		return o
 	}
-	// Loaded after the word, and so at least as new as what the word was written by.
+	// Loaded after the word, so at least as new as the params that the word was written under.
 	o.params = p.params.Load()
 	if o.cost = p.cost; o.cost == 0 {
 		o.cost = o.params.cost
@@ -146,14 +147,14 @@ func (p *place) look(now int64) (o outcome) {
 	return o
 }
 
-// refresh writes down what a look has found that refuses and brings a state to the present.
+// refresh stores the state that a refusing look has adjusted after the clock went back.
 func (p *place) refresh(o *outcome) {
 	if !o.pass && o.after != o.before {
 		p.state.CompareAndSwap(o.before, o.after)
 	}
 }
 
-// take counts a request, or says how long until it would pass.
+// take counts a request, or returns how long until it would pass.
 func (p *place) take(now int64) (o outcome) {
 	for {
 		if o = p.look(now); o.gone || o.after == o.before {
@@ -172,7 +173,7 @@ func (p *place) take(now int64) (o outcome) {
 	}
 }
 
-// giveBack undoes a take that passed. now is not before the time of any other decision.
+// giveBack undoes a take that passed. now must not be before the time of any other decision.
 func (p *place) giveBack(o *outcome, now int64) {
 	if o.params.algorithm == SlidingLog {
 		o.entry.erase(p.state.CompareAndSwap(o.after, o.before), now)
@@ -211,7 +212,7 @@ func (s *store) places() int {
 	return s.table.places()
 }
 
-// values is for how many values the store was made: the places but for the reserve.
+// values is how many values the store was made for: its places without the reserve.
 func (s *store) values() int {
 	if s.table == nil {
 		return 0

@@ -13,34 +13,34 @@ import (
 // Options of the policy.
 type Options struct {
 	Limits []Limit // a request must pass all of them
-	Route  string  // whose limits they are: shared ones count for all instances of a route
+	Route  string  // the limits' route; shared limits count for all instances of it
 	Env    exchange.Env
 }
 
-// Limit is the options of one limit.
+// Limit has the options of one limit.
 type Limit struct {
-	Name      string // by which a reload finds its state, in responses and metrics: see CheckName
+	Name      string // identifies it in reloads, responses and metrics: see CheckName
 	Algorithm Algorithm
 	Rate      Rate
 	Burst     int64 // tokens in a bucket; 0 for the rate's count, or 1 with GCRA
 	Cost      int64 // tokens of a request; 0 for 1
-	// CostHeader is a field by which a trusted peer says what its request costs, from 1 to MaxCost.
-	// Empty for none.
+	// CostHeader is a field in which a trusted peer states the cost of its request, from 1 to
+	// MaxCost. Empty for none.
 	CostHeader string
 	MaxCost    int64
-	// Key is what is counted separately, in the form of exchange.ParseKey. If empty, all requests
-	// count together.
+	// Key says which values are counted separately, in the form of exchange.ParseKey. If empty, all
+	// requests count together.
 	Key              string
 	Prefix4, Prefix6 int // bits of a client's address that count; 0 for 32 and 64
-	// SkipMissing lets requests without the key pass. Otherwise they count together.
+	// SkipMissing lets requests without the key pass. If false, they count together.
 	SkipMissing bool
 	Values      int           // values counted separately; 0 for the default
-	Queue       int64         // requests of a value that a leaky bucket lets wait; 0 for 100
-	MaxWait     time.Duration // how long at most
+	Queue       int64         // requests of a value that may wait in a leaky bucket; 0 for 100
+	MaxWait     time.Duration // the longest such wait
 	Overrides   map[string]Override
 	DryRun      bool    // count only
 	Headers     Headers // which responses carry the RateLimit fields
-	Shared      *Shared // with other instances; nil for this one alone
+	Shared      *Shared // with other instances; nil if the limit is not shared
 }
 
 // Override is the limit of one value.
@@ -59,7 +59,7 @@ const (
 	Never
 )
 
-// MaxLimits is the most limits of a route.
+// MaxLimits is the largest number of limits of a route.
 const MaxLimits = 8
 
 const (
@@ -67,7 +67,7 @@ const (
 	maxValues        = 1 << 24
 	defaultQueue     = 100
 	defaultLogMemory = 32 << 20
-	// MaxOverrides is the most overrides of a limit.
+	// MaxOverrides is the largest number of overrides of a limit.
 	MaxOverrides = 100_000
 )
 
@@ -94,12 +94,12 @@ func CheckName(name string) error {
 type setting struct {
 	Limit
 	key exchange.Key
-	// costHeader is the name of the field that says what a request costs; nil for none.
+	// costHeader is the name of the field that states a request's cost; nil for none.
 	costHeader []byte
 	params     *params
-	overrides  map[string]*params // by the value as it is counted
+	overrides  map[string]*params // by value, in the form that is counted
 
-	// What this instance counts by itself: all of it, or, of a shared limit, its part.
+	// The numbers by which this instance counts alone: all, or its part of a shared limit.
 	here          *params
 	hereOverrides map[string]*params
 	*sharing      // nil unless the limit is shared
@@ -110,7 +110,7 @@ func (l Limit) numbers(rate Rate, burst int64) numbers {
 		most: l.MaxCost, queue: l.Queue, wait: l.MaxWait}
 }
 
-// complete puts defaults in their places.
+// complete fills in defaults.
 func (l *Limit) complete() {
 	if l.Cost == 0 {
 		l.Cost = 1
@@ -226,8 +226,8 @@ func (s *setting) makeOverrides() error {
 	return s.checkLogs(s.overrides)
 }
 
-// checkLogs refuses overrides whose logs take too much memory together: each has its own, whether
-// its value comes or not.
+// checkLogs refuses overrides whose logs together take too much memory. Each override has its own
+// log, whether its value is used or not.
 func (s *setting) checkLogs(overrides map[string]*params) error {
 	if s.Algorithm != SlidingLog {
 		return nil
@@ -253,7 +253,8 @@ func (s *setting) overrideBurst(r Rate) int64 {
 	return max(s.Cost, s.MaxCost, int64(min(burst+0.5, maxCount)))
 }
 
-// value is what a request's key holds for the value that an override names, or why none can.
+// value converts the value of an override to what a request's key would contain. The error says why
+// none can.
 func (s *setting) value(name string) (string, error) {
 	if s.key.Kind() == exchange.AddressKey {
 		return s.address(name)
@@ -277,14 +278,14 @@ func (s *setting) value(name string) (string, error) {
 	return name, nil
 }
 
-// address is the network that an address or a prefix names.
+// address is the network named by an address or a prefix.
 func (s *setting) address(name string) (string, error) {
 	network, err := cidr.Network(name, s.Prefix4, s.Prefix6)
 	b := network.Addr().As16()
 	return string(b[:]), err
 }
 
-// find is the value of a request that is counted, nil where it lacks the key.
+// find is the value that is counted for a request; nil if it lacks the key.
 func (s *setting) find(x *exchange.Exchange) []byte {
 	value := s.key.Find(x)
 	if s.key.Kind() == exchange.AddressKey && value != nil {
@@ -293,8 +294,8 @@ func (s *setting) find(x *exchange.Exchange) []byte {
 	return value
 }
 
-// price is what the request says that it costs, or 0 if it does not. Only trusted peers may say so,
-// and the cost is capped at the maximum, because a more expensive request would never pass.
+// price is the cost that the request states, or 0 if it states none. Only trusted peers may state
+// one. It is capped at the maximum, because a more expensive request would never pass.
 func (s *setting) price(x *exchange.Exchange) int64 {
 	if s.costHeader == nil || !x.PeerTrusted {
 		return 0

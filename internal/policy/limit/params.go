@@ -10,7 +10,7 @@ import (
 // Algorithm says how a limit counts.
 type Algorithm uint8
 
-// The algorithms. What they let through is in docs/protection-limits.md.
+// The algorithms. docs/protection-limits.md says what each lets through.
 const (
 	TokenBucket Algorithm = iota
 	GCRA
@@ -19,7 +19,7 @@ const (
 	SlidingWindow
 	SlidingLog
 
-	leaseWords // no algorithm: the words of leases, see lease.go
+	leaseWords // not an algorithm: the words of leases, see lease.go
 )
 
 var algorithmNames = [...]string{
@@ -47,20 +47,20 @@ type Rate struct {
 	Per   time.Duration
 }
 
-// Bounds of what can be asked for.
+// Bounds of the options.
 const (
 	maxCount   = 1_000_000_000
 	minPeriod  = time.Millisecond
 	maxPeriod  = 366 * 24 * time.Hour
 	perSecond  = 10_000_000 // the highest rate
 	maxRing    = 10_000     // entries of a value's log
-	laps       = 64         // that a log's sequence counts
-	sequence   = 24         // bits of it
+	laps       = 64         // laps of the ring that a log's sequence counts
+	sequence   = 24         // its bits
 	logTick    = 20         // a log's end is kept to 2^20 ns
-	maxLogSize = 1 << 30    // bytes of the logs of a limit's values; of those of its overrides as much
+	maxLogSize = 1 << 30    // bytes of a limit's logs; the same again for its overrides
 )
 
-// params are a limit's numbers, or those of an override, in the form that decisions need. They are
+// params are the numbers of a limit or an override in the form that decisions need. They are
 // immutable: a change makes new ones, of the next generation.
 type params struct {
 	algorithm Algorithm
@@ -69,19 +69,19 @@ type params struct {
 	cost      int64 // tokens of a request
 	most      int64 // tokens of the most expensive request
 	queue     int64 // requests that may wait
-	wait      int64 // how long, nanoseconds
+	wait      int64 // the longest wait, nanoseconds
 
 	generation uint64
 	since      int64                 // when they became active
-	past       [generations - 1]past // what was active before, latest first
+	past       [generations - 1]past // earlier generations, latest first
 
-	token, take int64 // units that a token and a usual request are worth
-	depth       int64 // units of a bucket; of a leaky one, how far ahead its queue may reach
+	token, take int64 // units per token and per usual request
+	depth       int64 // units in a bucket; for a leaky one, how far ahead its queue may reach
 	period      int64 // of a window, nanoseconds
 	quota       int64 // requests of a log
 	countBits   uint  // of a window's count
 
-	advertised []byte // what RateLimit-Policy says behind the limit's name
+	advertised []byte // the part of RateLimit-Policy after the limit's name
 }
 
 // past is what is needed to interpret a word of an earlier generation.
@@ -90,12 +90,12 @@ type past struct {
 	countBits                  uint
 }
 
-// numbers is what params are made from.
+// numbers are the input of params.
 type numbers struct {
 	algorithm   Algorithm
 	rate        Rate
 	burst, cost int64
-	most        int64 // what a request may cost that says its own cost; 0 where none does
+	most        int64 // the largest cost that a request may state; 0 if none may
 	queue       int64
 	wait        time.Duration
 }
@@ -138,7 +138,7 @@ func newParams(n numbers) (*params, error) {
 	return p, nil
 }
 
-// tooDeep reports whether the tokens take longer to come than any bucket allows.
+// tooDeep reports whether the tokens take longer to come back than any bucket allows.
 func (p *params) tooDeep(tokens int64) bool {
 	return tokens > int64(maxPeriod)*units/p.token
 }
@@ -195,7 +195,7 @@ func (p *params) makeWindow() error {
 	return nil
 }
 
-// after makes p the generation that follows old, in force from now on.
+// after makes p the generation after old, active from now on.
 func (p *params) after(old *params, now int64) *params {
 	next := *p
 	next.generation = (old.generation + 1) % generations
@@ -205,7 +205,7 @@ func (p *params) after(old *params, now int64) *params {
 	return &next
 }
 
-// same says whether the numbers are.
+// same reports whether the numbers are equal.
 func (p *params) same(q *params) bool {
 	return p.rate == q.rate && p.burst == q.burst && p.cost == q.cost && p.most == q.most &&
 		p.queue == q.queue && p.wait == q.wait
@@ -216,8 +216,8 @@ func (p *params) word(payload int64) uint64 {
 	return live | p.generation<<generationShift | uint64(payload)
 }
 
-// current is a live word as these params mean it: what an earlier generation counted is translated
-// at the moment of the change, so that a bucket keeps its tokens and a window its count.
+// current converts a live word to these params. What an earlier generation counted is translated as
+// of the moment of the change, so that a bucket keeps its tokens and a window its count.
 func (p *params) current(w uint64) uint64 {
 	age := (p.generation - generation(w)) % generations
 	if age == 0 {
@@ -232,13 +232,13 @@ func (p *params) current(w uint64) uint64 {
 		}
 		state = p.translate(state, old, next)
 	}
-	if p.algorithm.bucket() { // which owes no more than it holds now
+	if p.algorithm.bucket() { // a bucket owes no more than it can hold now
 		state = min(state, p.since*units+p.depth)
 	}
 	return p.word(state)
 }
 
-// translate takes a payload from one generation to the next.
+// translate converts a payload from one generation to the next.
 func (p *params) translate(state int64, from, to past) int64 {
 	at := from.until
 	switch p.algorithm {
@@ -266,7 +266,7 @@ func (p *params) translate(state int64, from, to past) int64 {
 	}
 }
 
-// retime takes what a bucket owes over to another size of its tokens.
+// retime converts what a bucket owes to another token size.
 func retime(state, at, from, to int64) int64 {
 	owed := state - at*units
 	if owed <= 0 || from <= 0 {

@@ -6,35 +6,35 @@ import (
 	"plimsoll/internal/hash"
 )
 
-// A value that finds no place shares a bucket with others. When it keeps coming it gets a place
-// after all, in a part of the table that newcomers do not enter: the reserve. So a flood of values
-// that come once or twice each cannot keep a client out for long that arrives in the middle of it.
+// A value that finds no place shares a bucket with others. If it keeps coming, it gets a place
+// after all, in a part of the table that new values do not enter: the reserve. So a flood of values
+// that come once or twice each cannot keep out for long a client that arrives in the middle of it.
 //
-// How often a value has come without a place is counted in a fixed number of cells. A cell counts
-// one value; others wear its count down, eight of them by one, and the next takes the cell when
-// nothing is left. The fuller the reserve, the more often a value must have come: values that an
-// attacker repeats a few times leave the rest of the reserve to those that come more often. The
-// rejected choice was to drop the least frequent value, which would give it its limit back.
+// A fixed number of cells counts how often a value came without a place. A cell counts one value.
+// Misses of other values reduce its count, eight misses by one, and the next value takes the cell
+// when the count is used up. The fuller the reserve, the more often a value must have come: values
+// that an attacker repeats a few times leave the rest of the reserve to values that come more
+// often. Rejected: dropping the least frequent value, which would give that value its limit back.
 //
-// A value that moves to a place, in the reserve or in any other, must not begin with a full bucket there
-// if its requests have passed in the shared one. A cell therefore keeps the state that the shared
-// bucket had after the last request of the cell's values that passed, and the place begins from it.
-// What a value has used is part of that state, so a move grants nothing.
+// A value that moves to a place, in the reserve or elsewhere, must not start with a full bucket
+// there if its requests passed in the shared one. So a cell keeps the state of the shared bucket
+// after the last request of the cell's values that passed, and the place starts from that state. It
+// includes what the value has used, so a move grants nothing.
 //
-// That holds for loops that decide at the same moment, too. One that moves a value writes the hash
-// into the place and then reads the cell; one that lets a request pass in the shared bucket writes
-// the cell and then looks for the hash. So the first has seen the request, or the second sees that
-// the value has moved, and decides again in the new place. What it took of the shared bucket stays
-// taken.
+// This also holds for loops that decide at the same moment. A loop that moves a value writes the
+// hash into the place and then reads the cell. A loop that lets a request pass in the shared bucket
+// writes the cell and then looks for the hash. So either the first has seen the request, or the
+// second sees that the value moved and decides again in the new place. What it took from the shared
+// bucket stays taken.
 type cell struct {
-	came atomic.Uint64 // the value, the misses since the count was worn down, and the count
+	came atomic.Uint64 // the value, the misses since the count last fell, and the count
 	last atomic.Uint64 // the state of the shared bucket
 }
 
 const (
-	reserveShare = 8 // the reserve has one set for so many others
-	heavy        = 4 // times that a value must have come, when the reserve is empty
-	wear         = 8 // other values that take one from a count
+	reserveShare = 8 // the table has this many sets for each set of the reserve
+	heavy        = 4 // how often a value must have come while the reserve is empty
+	wear         = 8 // misses of other values that reduce a count by one
 
 	cameBits   = 16
 	cameMask   = 1<<cameBits - 1
@@ -42,7 +42,7 @@ const (
 	missMask   = 1<<missBits - 1
 	cameValue  = cameBits + missBits
 	valueMask  = 1<<40 - 1
-	mostCells  = 256 // of one shared bucket
+	mostCells  = 256 // per shared bucket
 	fewestEach = 8
 )
 
@@ -55,8 +55,8 @@ func (t *table) withReserve() {
 	t.cells = make([]cell, spills*min(mostCells, max(fewestEach, main*ways/mostCells)))
 }
 
-// bucket is which of the shared buckets is a value's, and cell its cell, which all belong to one
-// bucket: states of several could not be compared.
+// bucket is the index of a value's shared bucket. A value's cell belongs to one bucket only,
+// because states of different buckets cannot be compared.
 func bucket(g uint64) int { return int(hash.Below(g, spills)) }
 
 func (t *table) cell(h, g uint64) *cell {
@@ -64,7 +64,7 @@ func (t *table) cell(h, g uint64) *cell {
 	return &t.cells[uint64(bucket(g))*each+h>>32&(each-1)]
 }
 
-// note counts a value that has found no place, and says how often it has come.
+// note counts a value that found no place and returns how often it has come.
 func (c *cell) note(g uint64) uint64 {
 	w, value := c.came.Load(), g&valueMask
 	count, misses := w&cameMask, w>>cameBits&missMask
@@ -86,11 +86,11 @@ func (c *cell) note(g uint64) uint64 {
 	return 0
 }
 
-// keep notes the state of the shared bucket after a request has passed.
+// keep stores the state of the shared bucket after a request passed.
 func (c *cell) keep(w uint64, rules *atomic.Pointer[params]) {
 	for {
 		last := c.last.Load()
-		p := rules.Load() // after the word, and so at least as new as what it was written by
+		p := rules.Load() // after the word, so at least as new as its params
 		if isLive(last) && payload(p.current(last)) >= payload(p.current(w)) {
 			return
 		}
@@ -100,22 +100,22 @@ func (c *cell) keep(w uint64, rules *atomic.Pointer[params]) {
 	}
 }
 
-// begin is the word from which a value begins that has its place since a time.
+// begin is the first word of a value that has its place since the given time.
 func (t *table) begin(h, g uint64, rules *atomic.Pointer[params], since int64) uint64 {
 	word := fresh | uint64(since)
 	if t.cells == nil {
 		return word
 	}
 	last := t.cell(h, g).last.Load()
-	p := rules.Load() // after the word, and so at least as new as what it was written by
+	p := rules.Load() // after the word, so at least as new as its params
 	if p.algorithm == SlidingLog || !isLive(last) || p.idle(last, since) {
 		return word
 	}
 	return p.current(last)
 }
 
-// beginLog is begin for a log. Which entries of the shared log were the value's is not known, so
-// all of its own are busy until the last of those is over.
+// beginLog is begin for a log. It is unknown which entries of the shared log were the value's, so
+// all entries of its own log are busy until the shared log's last entry is over.
 func (t *table) beginLog(p *place, rules *atomic.Pointer[params], since int64) {
 	clearRing(p.ring, since)
 	if t.ring == 0 || t.cells == nil {
@@ -127,7 +127,7 @@ func (t *table) beginLog(p *place, rules *atomic.Pointer[params], since int64) {
 	}
 }
 
-// moved says whether a value has a place, or somebody is just giving it one.
+// moved reports whether a value has a place, or another loop is just giving it one.
 func (t *table) moved(h, g uint64) bool {
 	var p place
 	for n := range t.perValue() {

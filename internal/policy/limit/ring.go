@@ -2,35 +2,36 @@ package limit
 
 import "sync/atomic"
 
-// A sliding log is exact: it knows the time of each of the last requests that passed, as many as
-// may pass in a period, in a ring. The next one passes when the oldest is a period ago.
+// A sliding log is exact. A ring holds the time of each of the last requests that passed, as many
+// as may pass in a period. The next request passes when the oldest entry is a period old.
 //
-// The value's word holds how many have passed, which names the next entry of the ring, and when the
-// last of them will be a period ago. To pass is to move the word on; only then the winner writes
-// its entry. An entry is when it is free again, and below that which lap of the ring wrote it: one
-// of an earlier lap than expected belongs to a request that has passed and is just being written
-// down, so that it is surely less than a period ago.
+// The value's word holds how many requests have passed, which selects the next entry of the ring,
+// and when the last of them will be a period old. A request passes by advancing the word; only the
+// winner then writes its entry. An entry holds the time at which it is free again and, in its low
+// bits, the ring's lap that wrote it. If the lap is older than expected, the entry belongs to a
+// request that has passed and is just being written, so it is surely less than a period old.
 const (
 	lapBits = 6
 	lapMask = 1<<lapBits - 1
 )
 
-// clearRing makes all entries free for an owner who comes at a time, as if the lap before the first
-// had written them: free for a while already, because that owner's loop may be a little behind.
+// clearRing frees all entries for an owner that arrives at the given time, as if the lap before the
+// first had written them. They are free from a little earlier, because the owner's loop may be
+// behind.
 func clearRing(ring []atomic.Uint64, since int64) {
 	for i := range ring {
 		ring[i].Store(uint64(max(0, since-skew))<<lapBits | lapMask)
 	}
 }
 
-// logged is a request that a log counted, to be given back.
+// logged is a request that a log counted, so that it can be given back.
 type logged struct {
 	entry     *atomic.Uint64
 	was, made uint64
 }
 
-// stepLog is step for a log, whose entry it fills in for a request that passes. p's ring may be
-// longer than the quota: the rest of it is not used.
+// stepLog is step for a log. It fills in the entry for a request that passes. The ring may be
+// longer than the quota; the rest of it is unused.
 func (p *params) stepLog(
 	w uint64, ring []atomic.Uint64, now int64,
 ) (next uint64, pass bool, wait int64, entry logged) {
@@ -66,8 +67,7 @@ func (p *params) stepLog(
 	return p.word(end<<sequence | count), true, 0, entry
 }
 
-// bringBack lets entries be free at most at a time that are busy for longer, after the clock went
-// back.
+// bringBack shortens entries that are busy beyond the time most, after the clock went back.
 func bringBack(ring []atomic.Uint64, most int64) {
 	for i := range ring {
 		if w := ring[i].Load(); int64(w>>lapBits) > most+skew {
@@ -76,11 +76,11 @@ func bringBack(ring []atomic.Uint64, most int64) {
 	}
 }
 
-// write puts the request down.
+// write stores the request's entry.
 func (l *logged) write() { l.entry.CompareAndSwap(l.was, l.made) }
 
-// erase gives the request back whose word was given back. Where others have passed since, the word
-// stays; then its entry is free at once, but not used before its turn comes again.
+// erase gives a request back. undone says whether its word was restored. If others passed since,
+// the word stays; then the entry is free at once, but not used before its turn comes again.
 func (l *logged) erase(undone bool, now int64) {
 	if undone {
 		l.entry.CompareAndSwap(l.made, l.was)
@@ -89,7 +89,7 @@ func (l *logged) erase(undone bool, now int64) {
 	l.entry.CompareAndSwap(l.made, uint64(now)<<lapBits|l.made&lapMask)
 }
 
-// leftInLog is how many entries of a log are free at a time, and when all are.
+// leftInLog is how many tokens of a log are free at a time, and how long until all are.
 func (p *params) leftInLog(ring []atomic.Uint64, now int64) (tokens, until int64) {
 	for i := range ring[:p.quota] {
 		free := int64(ring[i].Load()>>lapBits) - now

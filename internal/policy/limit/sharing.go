@@ -11,7 +11,8 @@ import (
 	"plimsoll/internal/policy/limit/shared"
 )
 
-// Unavailable is the reason of refusals because Redis does not answer. They are not a client's fault.
+// Unavailable is the reason of refusals while Redis does not answer. They are not the client's
+// fault.
 var Unavailable = exchange.DeclareReason(exchange.ReasonInfo{
 	Label: "limit_unavailable", Fault: exchange.ProtectionFault,
 	Text: "the store of the rate limits does not answer", GRPC: grpc.Unavailable,
@@ -20,34 +21,34 @@ var Unavailable = exchange.DeclareReason(exchange.ReasonInfo{
 // Shared makes a limit count with other instances, in Redis.
 type Shared struct {
 	Store *shared.Store
-	// Leased takes batches from Redis and decides here, at the price of an overshoot. Otherwise each
-	// decision is a call.
+	// Leased takes batches from Redis and decides locally, at the price of an overshoot. If false,
+	// each decision is a call.
 	Leased bool
-	Batch  int64 // requests of a lease, at most; 0 for a tenth of the limit
-	// Otherwise says what happens to a request that Redis has not answered for.
+	Batch  int64 // largest lease in requests; 0 for a tenth of the limit
+	// Otherwise says what happens to a request for which Redis has not answered.
 	Otherwise Otherwise
-	Instances int64 // of which this one is one, for ByShare; 0 for 1
+	Instances int64 // number of instances including this one, for ByShare; 0 for 1
 }
 
-// Otherwise says what decides when Redis does not.
+// Otherwise says what decides when Redis does not answer.
 type Otherwise uint8
 
 // The choices.
 const (
-	ByShare Otherwise = iota // a limit of this instance's own: its part of the whole
+	ByShare Otherwise = iota // the instance's own limit: its part of the whole
 	Allow
-	Deny // with 503
+	Deny // with a 503
 )
 
 // sharing is a shared limit's part of its setting.
 type sharing struct {
 	rule      *shared.Rule
 	overrides map[string]*shared.Rule
-	scope     string // keeps its keys apart from those of other limits
-	batch     int64  // 0 where nothing is leased
+	scope     string // separates its keys from those of other limits
+	batch     int64  // 0 if nothing is leased
 }
 
-// share makes the setting of a shared limit of a route.
+// share makes the setting of a route's shared limit.
 func (s *setting) share(route string) error {
 	o := s.Shared
 	switch {
@@ -80,7 +81,7 @@ func (s *setting) share(route string) error {
 	return s.makeHere(max(1, o.Instances))
 }
 
-// makeBatch settles how much a lease is.
+// makeBatch determines the size of a lease.
 func (s *setting) makeBatch() error {
 	if !s.Shared.Leased {
 		return nil
@@ -101,7 +102,7 @@ func (s *setting) makeBatch() error {
 	return nil
 }
 
-// makeHere makes the numbers by which this instance counts alone.
+// makeHere makes the numbers that this instance uses when it counts alone.
 func (s *setting) makeHere(instances int64) (err error) {
 	if s.here, err = s.params.part(instances); err != nil {
 		return fmt.Errorf("the part of one of %d instances: %w", instances, err)
@@ -115,7 +116,7 @@ func (s *setting) makeHere(instances int64) (err error) {
 	return nil
 }
 
-// part is an instance's part of a limit: never less than what lets a request pass.
+// part is an instance's part of a limit. It is always enough for one request.
 func (p *params) part(instances int64) (*params, error) {
 	n := numbers{algorithm: p.algorithm, rate: p.rate, burst: p.burst, cost: p.cost}
 	if p.algorithm.bucket() {
@@ -127,7 +128,7 @@ func (p *params) part(instances int64) (*params, error) {
 	return newParams(n)
 }
 
-// rule says a limit's numbers in the terms of Redis.
+// rule converts a limit's numbers to a rule for Redis.
 func (p *params) rule() *shared.Rule {
 	var r shared.Rule
 	switch p.algorithm {
@@ -141,7 +142,7 @@ func (p *params) rule() *shared.Rule {
 	return &r
 }
 
-// of is what holds for a value.
+// of returns the numbers and the rule for a value.
 func (l *limit) of(value []byte) (*params, *shared.Rule) {
 	if p := l.overrides[string(value)]; p != nil {
 		return p, l.sharing.overrides[string(value)]
@@ -149,7 +150,7 @@ func (l *limit) of(value []byte) (*params, *shared.Rule) {
 	return l.params, l.rule
 }
 
-// Close gives up the stores.
+// Close releases the stores.
 func (p *Policy) Close() {
 	for _, l := range p.limits {
 		if l.Shared != nil {
@@ -158,7 +159,7 @@ func (p *Policy) Close() {
 	}
 }
 
-// sameState says whether the counts of this instance mean the same in both.
+// sameState reports whether this instance's counts mean the same under both.
 func (o *Shared) sameState(as *Shared) bool {
 	if o == nil || as == nil {
 		return o == as

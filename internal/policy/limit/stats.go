@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// loopStats is what a loop counts of a limit. Only that loop writes it.
+// loopStats are a loop's counts for a limit. Only that loop writes them.
 type loopStats struct {
 	allowed, refused, wouldRefuse, queued, overflowed, unavailable count
 
@@ -15,10 +15,10 @@ type loopStats struct {
 	_   [64]byte // the next loop's is on another cache line
 }
 
-// count is a counter of one writer.
+// count is a counter with one writer.
 type count struct{ n atomic.Int64 }
 
-// add is not a read-modify-write, which costs more: nobody else writes.
+// add avoids a read-modify-write, which costs more: nobody else writes.
 func (c *count) add() { c.n.Store(c.n.Load() + 1) }
 
 func (l *loopStats) note(s *spot) {
@@ -34,14 +34,14 @@ func (l *limiter) sum(of func(*loopStats) *count) (n int64) {
 	return n
 }
 
-// shown is how many of the values that were refused most the status names.
+// shown is how many of the most refused values the status lists.
 const shown = 10
 
-// top keeps the values that were refused most often, by Space-Saving: with more values than entries
-// the rarest makes room for a new one, which takes over its count. So a count may be too high by
-// as much as the smallest, and a value with more than a share of 1/kept of all refusals is in it.
+// top keeps the values that were refused most often, by Space-Saving. If there are more values than
+// entries, a new value replaces the rarest and takes over its count. So a count may be too high by
+// up to the smallest count, and a value with more than 1/kept of all refusals is always included.
 type top struct {
-	mu      sync.Mutex // only ever tried by the loop: while the status reads, refusals are not noted
+	mu      sync.Mutex // the loop only tries it: while the status reads, refusals are not noted
 	entries [kept]topEntry
 	used    int
 }
@@ -91,7 +91,7 @@ func (t *top) note(value []byte) {
 	e.cut = len(value) > keptBytes
 }
 
-// topRefused is the values that were refused most over all loops, the most refused first.
+// topRefused is the values with the most refusals over all loops, the most refused first.
 func (l *limiter) topRefused() []topEntry {
 	var all []topEntry
 	for i := range l.stats {

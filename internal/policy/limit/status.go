@@ -55,7 +55,7 @@ func (p *Policy) Metrics(emit func(series int, value float64, labels ...string))
 	}
 }
 
-// Status is what the admin API shows of a limit.
+// Status is what the admin API shows about a limit.
 type Status struct {
 	Name      string `json:"name"`
 	Algorithm string `json:"algorithm"`
@@ -64,7 +64,7 @@ type Status struct {
 	Burst     int64  `json:"burst,omitempty"`
 	Cost      int64  `json:"cost"`
 	DryRun    bool   `json:"dry_run,omitempty"`
-	// Changed says that the rate or the burst is not the configuration's.
+	// Changed says that the rate or the burst differs from the configuration's.
 	Changed bool `json:"changed"`
 	// OverridesChanged is how many overrides were changed or added at run time.
 	OverridesChanged int `json:"overrides_changed,omitempty"`
@@ -74,16 +74,17 @@ type Status struct {
 	WouldRefuse int64 `json:"would_refuse"`
 	Queued      int64 `json:"queued"`
 	Overflowed  int64 `json:"overflowed"`
-	// Values of which something is counted at present, and how many can be apart.
+	// Values is how many values have something counted at present, Places how many can be counted
+	// apart.
 	Values     int          `json:"values"`
 	Places     int          `json:"places"`
 	TopRefused []TopRefused `json:"top_refused"`
-	// Shared is there for a limit that other instances share.
+	// Shared is set if other instances share the limit.
 	Shared *SharedStatus `json:"shared,omitempty"`
 }
 
-// SharedStatus is how a limit is shared. What this instance counts by itself (values, places) are its
-// leases, or what it counts while Redis is away.
+// SharedStatus says how a limit is shared. Values and Places then count this instance's leases, or
+// what it counts while Redis is away.
 type SharedStatus struct {
 	Mode        string       `json:"mode"`
 	Batch       int64        `json:"batch,omitempty"`
@@ -148,7 +149,7 @@ func (l *limit) status() Status {
 	return s
 }
 
-// addShared adds what is told of a shared limit.
+// addShared adds the facts about a shared limit.
 func (l *limit) addShared(s *Status, now int64) {
 	s.Rate, s.Burst = l.params.rate.String(), l.params.burst
 	s.Allowed += l.aside.allowed.Load()
@@ -164,7 +165,7 @@ func (l *limit) addShared(s *Status, now int64) {
 	}
 }
 
-// shownValue is a refused value as people write it.
+// shownValue is a refused value in readable form.
 func (l *limit) shownValue(e *topEntry) string {
 	switch {
 	case e.size == 0 && l.Key == "":
@@ -193,10 +194,11 @@ func (l *limit) shownValue(e *topEntry) string {
 	return text
 }
 
-// credentialShown is how much of a value is shown that may open a door: enough to tell two apart.
+// credentialShown is how many bytes are shown of a value that may be a credential: enough to tell
+// two apart.
 const credentialShown = 6
 
-// credential says whether the values of the key may be credentials.
+// credential reports whether the values of the key may be credentials.
 func (l *limit) credential() bool {
 	name := strings.ToLower(l.key.Name())
 	return l.key.Kind() == exchange.CookieKey || strings.Contains(name, "auth") ||
@@ -204,7 +206,7 @@ func (l *limit) credential() bool {
 		strings.Contains(name, "token") || strings.Contains(name, "secret")
 }
 
-// String is the rate as it is written in a configuration.
+// String is the rate in the form of the configuration.
 func (r Rate) String() string {
 	for _, unit := range []struct {
 		name string

@@ -1,9 +1,9 @@
 package limit
 
-// step is the pure core of all algorithms but the log: what a request of a cost at a time makes of a state.
-// When it passes, next is the state after it, and wait is how long it waits for its turn. When it
-// does not, wait is how long until it would, and next is the state as it was, or as it should be
-// after the clock went back.
+// step is the pure core of all algorithms except the log: it applies a request to a state. If the
+// request passes, next is the state after it and wait is the time until its turn. If not, wait is
+// the time until it would pass, and next is the old state, or the adjusted one after the clock went
+// back.
 func (p *params) step(w uint64, now, cost int64) (next uint64, pass bool, wait int64) {
 	now = countsFrom(w, now)
 	switch p.algorithm {
@@ -18,9 +18,9 @@ func (p *params) step(w uint64, now, cost int64) (next uint64, pass bool, wait i
 	}
 }
 
-// stepBucket is a token bucket written down as the time at which it will be full, which is GCRA's
-// theoretical arrival time: each request moves that away by what it costs, and may not move it
-// further than the bucket is deep.
+// stepBucket is a token bucket. Its state is the time at which it will be full, which is GCRA's
+// theoretical arrival time. Each request moves that time ahead by its cost. The time may not be
+// further ahead than the bucket's depth.
 func (p *params) stepBucket(w uint64, now, cost int64) (next uint64, pass bool, wait int64) {
 	at := now * units
 	full, next := p.due(w, at, p.depth)
@@ -30,7 +30,7 @@ func (p *params) stepBucket(w uint64, now, cost int64) (next uint64, pass bool, 
 	return p.word(full), true, 0
 }
 
-// stepLeaky hands out turns one by one: the state is when the next one is.
+// stepLeaky hands out turns one by one: the state is the time of the next turn.
 func (p *params) stepLeaky(w uint64, now, cost int64) (next uint64, pass bool, wait int64) {
 	at := now * units
 	turn, next := p.due(w, at, p.depth+p.most*p.token)
@@ -40,8 +40,8 @@ func (p *params) stepLeaky(w uint64, now, cost int64) (next uint64, pass bool, w
 	return p.word(turn + cost*p.token), true, ceil(turn-at, units)
 }
 
-// due is the time that a bucket's word holds, at least the present, and the word again. One that
-// is further away than most was written before the clock went back: then it is most.
+// due returns the time in a bucket's word, at least the present, and the word. A time that is
+// further ahead than most was written before the clock went back; then due returns most.
 func (p *params) due(w uint64, at, most int64) (int64, uint64) {
 	if !isLive(w) {
 		return at, w
@@ -54,8 +54,8 @@ func (p *params) due(w uint64, at, most int64) (int64, uint64) {
 	return max(time, at), w
 }
 
-// stepFixed counts in windows that begin at whole multiples of their length. An index that is
-// ahead is another loop's, whose clock is a little further.
+// stepFixed counts in windows that start at whole multiples of their length. An index that is ahead
+// was written by another loop, whose clock is a little ahead.
 func (p *params) stepFixed(w uint64, now, cost int64) (next uint64, pass bool, wait int64) {
 	index, count := now/p.period, int64(0)
 	next = w
@@ -76,8 +76,8 @@ func (p *params) stepFixed(w uint64, now, cost int64) (next uint64, pass bool, w
 	return p.word(index<<p.countBits | count + cost), true, 0
 }
 
-// window is how a sliding window's payload is laid out: the window's index, what was counted in the
-// one before, and what in this one.
+// window is the layout of a sliding window's payload: the window's index, the count of the window
+// before, and the count of this window.
 type window struct {
 	period int64
 	bits   uint
@@ -92,7 +92,7 @@ func (v window) unpack(state int64) (index, before, count int64) {
 	return state >> (2 * v.bits), state >> v.bits & mask, state & mask
 }
 
-// at moves a state to the window of a time.
+// at advances a state to the window of a time.
 func (v window) at(state, now int64) (index, before, count int64) {
 	index, before, count = v.unpack(state)
 	switch here := now / v.period; {
@@ -105,15 +105,15 @@ func (v window) at(state, now int64) (index, before, count int64) {
 	}
 }
 
-// weight is what counts at a time: this window's count, and of the one before the part that is less
-// than a period ago, as if its requests had come evenly.
+// weight is what counts at a time: this window's count, plus the part of the one before that is
+// less than a period old, as if its requests had come evenly.
 func (v window) weight(state, now int64) int64 {
 	index, before, count := v.at(state, now)
 	into := max(0, now-index*v.period)
 	return count + scale(before, v.period-into, v.period)
 }
 
-// stepSliding weighs the window before by how much of it is less than a period ago.
+// stepSliding weights the window before by the part of it that is less than a period old.
 func (p *params) stepSliding(w uint64, now, cost int64) (next uint64, pass bool, wait int64) {
 	v := window{p.period, p.countBits}
 	index, before, count := now/p.period, int64(0), int64(0)
@@ -133,14 +133,14 @@ func (p *params) stepSliding(w uint64, now, cost int64) (next uint64, pass bool,
 		return p.word(v.pack(index, before, count+cost)), true, 0
 	}
 	start := index * p.period
-	if count > room { // not before the next window, where this one is the one before
+	if count > room { // not before the next window, when this one becomes the one before
 		start, before, count = start+p.period, count, 0
 	}
 	// The window before must have shrunk to room-count.
 	return next, false, start + scale(p.period, before-(room-count), before) - now
 }
 
-// idle says whether a state is what it would be if nothing had ever been counted.
+// idle reports whether a state is the same as if nothing had ever been counted.
 func (p *params) idle(w uint64, now int64) bool {
 	if !isLive(w) {
 		return true
@@ -161,7 +161,7 @@ func (p *params) idle(w uint64, now int64) bool {
 	}
 }
 
-// left is how many tokens there are at a time, and how long until all are.
+// left is how many tokens are available at a time, and how long until all are.
 func (p *params) left(w uint64, now int64) (tokens, until int64) {
 	now = countsFrom(w, now)
 	switch p.algorithm {
@@ -186,16 +186,16 @@ func (p *params) left(w uint64, now int64) (tokens, until int64) {
 	}
 }
 
-// giveBack is the state without a request that was counted and is refused after all, by another
-// limit: before and after are the words of its counting, w the one that is there now, at a time not
-// before any that others have counted by. No token is made by it; where a bucket has filled up meanwhile, it
-// is full all the same.
+// giveBack is the state without a request that was counted and then refused by another limit.
+// before and after are the words of its counting, and w is the present word. now must not be before
+// the time of any other decision. It never makes a token: if a bucket has filled up meanwhile, it
+// is just full.
 func (p *params) giveBack(before, after, w uint64, now, cost int64) uint64 {
 	if w == after && (p.algorithm != TokenBucket && p.algorithm != GCRA) {
 		return before
 	}
 	if !isLive(w) || generation(w) != generation(after) || generation(w) != p.generation {
-		return w // the parameters changed in between
+		return w // the numbers changed in between
 	}
 	state, mask := payload(w), int64(1)<<p.countBits-1
 	switch p.algorithm {
@@ -214,9 +214,9 @@ func (p *params) giveBack(before, after, w uint64, now, cost int64) uint64 {
 			return p.word(v.pack(index, earlier-cost, count))
 		}
 	case TokenBucket, GCRA:
-		// Without the request the bucket would be full at this time or sooner, and what others took
-		// since comes on top. More must not be given back: where it was full, the token is back by
-		// itself.
+		// Without the request the bucket would be full at this time or sooner, plus what others
+		// took since. No more than that is given back: if the bucket was full, the token has
+		// already come back by itself.
 		full := now * units
 		if isLive(before) {
 			full = max(full, payload(p.current(before)))

@@ -2,48 +2,48 @@ package limit
 
 import "sync/atomic"
 
-// A table holds the states of so many values as there are places, however many are asked for. A
-// place is given to another value only when its state is idle, so nobody gets a limit back by
-// making others come. A value that finds no place is told so, and shares a bucket with others.
+// A table holds the states of a fixed number of values, however many values are asked for. A place
+// goes to another value only when its state is idle, so nobody gets a limit back by making other
+// values come. A value that finds no place shares a bucket with others.
 //
-// A value has its place in one of two sets of eight, which two halves of its hash name, or in one of
-// the reserve; both halves are compared. Reading takes no lock and writes nothing.
+// A value's place is in one of two sets of eight, selected by two halves of its hash, or in one set
+// of the reserve. Both halves are compared. Reading takes no lock and writes nothing.
 //
-// To come into a place, a value's finder
+// To give a value a place, a loop
 //
-//  1. takes it: one compare-and-swap from exactly the idle word that was read;
-//  2. writes the hash and proposes itself, then looks at all the other places of the value;
-//  3. withdraws where it finds the value there, or a proposal for it in an earlier place, which it
-//     then helps to its end, and ends proposals in later ones;
-//  4. gives the place its first state, fresh as a rule, which fails where another has ended the
+//  1. takes the place: one compare-and-swap from exactly the idle word that it read;
+//  2. writes the hash and proposes the place, then looks at all the other places of the value;
+//  3. withdraws if it finds the value there, or a proposal for it in an earlier place, which it
+//     then helps to complete; it ends proposals in later places;
+//  4. gives the place its first state, usually fresh; that fails if another loop has ended the
 //     proposal; then it looks again.
 //
-// Of two that propose the same value, at least one sees the other, since both write before they
-// read, and both agree who gives way. So a value has one place, nobody waits for anybody, and one
-// that is stopped midway leaves only a place unused.
+// If two loops propose the same value, at least one sees the other, because both write before they
+// read, and both agree which gives way. So a value has one place, nobody waits for anybody, and a
+// loop that is stopped midway only leaves a place unused.
 type table struct {
 	sets    []set
 	mask    uint64
-	reserve uint64          // how many sets at the end only take values that keep coming: see cell
-	cells   []cell          // none without a reserve
-	logs    []atomic.Uint64 // of each place its ring, in order; none where the algorithm keeps none
+	reserve uint64          // sets at the end for values that keep coming: see cell
+	cells   []cell          // empty without a reserve
+	logs    []atomic.Uint64 // the rings of all places, in order; empty if the algorithm keeps none
 	ring    int
 }
 
 const ways = 8
 
-// set is three cache lines: a search reads the first, and one word of each of the others.
+// set is three cache lines: a search reads the first, and one word of each of the other two.
 type set struct {
 	hash  [ways]atomic.Uint64
 	check [ways]atomic.Uint64
 	state [ways]atomic.Uint64
 }
 
-// tries bounds how often a value looks for a place while others change the sets under it. What
-// then happens is what happens when the table is full.
+// tries bounds how often a value looks for a place while others change its sets. After that, the
+// table counts as full.
 const tries = 64
 
-// newTable makes room for at least so many values.
+// newTable makes room for at least the given number of values.
 func newTable(values, ring int) *table {
 	sets := 2
 	for sets*ways < values {
@@ -65,16 +65,16 @@ type place struct {
 	h, g   uint64 // the value's hash
 	ring   []atomic.Uint64
 	params *atomic.Pointer[params]
-	cost   int64  // of the request; 0 for what the limit says
-	shared *table // where values share the place that have none in this table
+	cost   int64  // of the request; 0 for the limit's cost
+	shared *table // set if values without a place in this table share the place
 }
 
-// own says whether the place is the value's still, if its state is w, which was read before.
+// own reports whether the place still belongs to the value. w is its state, read before.
 func (p *place) own(w uint64) bool {
 	return p.set == nil || counts(w) && p.set.hash[p.way].Load() == p.h && p.set.check[p.way].Load() == p.g
 }
 
-// of are the indexes of a value's sets, the last of which is of the reserve.
+// of returns the indexes of a value's sets. The last one is in the reserve.
 func (t *table) of(h, g uint64) (of [3]uint64) {
 	of[0], of[1] = h&t.mask, g&t.mask
 	if of[0] == of[1] {
@@ -86,7 +86,7 @@ func (t *table) of(h, g uint64) (of [3]uint64) {
 	return of
 }
 
-// perValue is in how many places a value can be.
+// perValue is the number of places where a value can be.
 func (t *table) perValue() int {
 	if t.reserve == 0 {
 		return 2 * ways
@@ -125,8 +125,8 @@ func (t *table) find(p *place, h, g uint64) bool {
 	return false
 }
 
-// enter finds the value's place or gives it one; false when there is none. The params say which
-// states are idle, and came how often the value has come without a place.
+// enter finds the value's place or gives it one. It returns false if there is none. The params tell
+// which states are idle; came is how often the value has come without a place.
 func (t *table) enter(p *place, h, g uint64, rules *atomic.Pointer[params], now int64, came uint64) bool {
 	for range tries {
 		if t.find(p, h, g) {
@@ -160,8 +160,8 @@ func (t *table) enter(p *place, h, g uint64, rules *atomic.Pointer[params], now 
 	return false
 }
 
-// help does what is left to do for the first proposal of a value, whose finder may have been
-// stopped midway: everybody else would withdraw again and again.
+// help completes the first proposal of a value, whose loop may have been stopped midway. Without
+// help, all other loops would withdraw again and again.
 func (t *table) help(h, g uint64, rules *atomic.Pointer[params]) {
 	var p place
 	for n := range t.perValue() {
@@ -177,9 +177,9 @@ func (t *table) help(h, g uint64, rules *atomic.Pointer[params]) {
 	}
 }
 
-// choose picks a place that may be taken, and the word it has: in the set that has more of them,
-// which keeps both from filling up. The reserve is for those who have come often enough for what is
-// left of it.
+// choose picks a place that may be taken, and returns its word. It prefers the set with more such
+// places, which keeps both from filling up. The reserve is only for values that have come often
+// enough for the room left in it.
 func (t *table) choose(
 	h, g uint64, rules *atomic.Pointer[params], now int64, came uint64,
 ) (chosen int, word uint64) {
@@ -201,14 +201,14 @@ func (t *table) choose(
 	return 2*ways + way, w
 }
 
-// choose picks a place of a set that may be taken, and the word it has, and says how many are free
-// or idle: such a one rather than one whose owner has only just come.
+// choose picks a place of a set that may be taken, and returns its word and the number of free or
+// idle places. It prefers one of those to a place whose owner has only just come.
 func (s *set) choose(rules *atomic.Pointer[params], now int64) (way int, word uint64, room int) {
 	var words [ways]uint64
 	for n := range words {
 		words[n] = s.state[n].Load()
 	}
-	p := rules.Load() // after the words, and so at least as new as what they were written by
+	p := rules.Load() // after the words, so at least as new as their params
 	found, recent := -1, -1
 	for n, w := range words {
 		switch {
@@ -230,7 +230,7 @@ func (s *set) choose(rules *atomic.Pointer[params], now int64) (way int, word ui
 	return found, words[found], room
 }
 
-// settle says whether the proposal for a value in one of its places may stand.
+// settle reports whether the proposal for a value in one of its places may stand.
 func (t *table) settle(h, g uint64, chosen int) bool {
 	var p place
 	for n := range t.perValue() {

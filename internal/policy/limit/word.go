@@ -7,16 +7,16 @@ import (
 
 // The state of a value is one word, so that a decision is one compare-and-swap:
 //
-//	1 gg payload        in use; gg is the generation of the parameters that the payload was written under
+//	1 gg payload        in use; gg is the generation of the params that the payload was written under
 //	0 00 time           free: the entry belongs to no value
-//	0 01 time           fresh: it belongs to a value, of which nothing has been counted
-//	0 10 time           taken: its owner writes the value's hash; others pass it by
-//	0 11 time           proposed: the hash is written, and its owner looks for another entry of that value
+//	0 01 time           fresh: it belongs to a value that has nothing counted yet
+//	0 10 time           taken: its owner writes the value's hash; others skip it
+//	0 11 time           proposed: the hash is written; its owner looks for another entry of that value
 //
-// The time is when the entry came into that state. It grows with every new owner, and what is
-// counted for an owner counts from that time on. So no word comes back after an entry has changed
-// its owner, and a compare-and-swap with a word read earlier proves that the owner is still the
-// same. The zero word is a free entry.
+// The time is when the entry came into that state. It grows with every new owner, and an owner's
+// counts start at that time. So no word comes back after an entry changed its owner, and a
+// compare-and-swap with a word read earlier proves that the owner is still the same. The zero word
+// is a free entry.
 const (
 	live            = 1 << 63
 	generationShift = 61
@@ -31,33 +31,33 @@ const (
 	kindMask = 3 << payloadBits
 )
 
-// Times are nanoseconds of a clock that begins with the process. The payloads have room for nine
-// years of it.
+// Times are nanoseconds of a clock that starts with the process. The payloads have room for nine
+// years.
 const (
 	maxTime = 1<<58 - 1
-	// units is how many parts a nanosecond has in buckets. A request's share of a bucket is a whole
-	// number of them, rounded up: no bucket is faster than it should be, and one of a million a
-	// second at most 0.02 % slower.
+	// units is the number of parts of a nanosecond in buckets. A request's share of a bucket is a
+	// whole number of units, rounded up. So no bucket is faster than it should be, and one of a
+	// million a second is at most 0.02 % slower.
 	units = 8
-	// skew is more than the clocks of two loops differ. A state that is further in the future shows
-	// that the clock went back, and is brought to the present.
+	// skew is more than the clocks of two loops can differ. A state further in the future shows
+	// that the clock went back, and is moved to the present.
 	skew = int64(1e9)
 )
 
 func isLive(w uint64) bool { return w&live != 0 }
 
-// counts says whether the word is the state of a value.
+// counts reports whether the word is the state of a value.
 func counts(w uint64) bool { return isLive(w) || w&kindMask == fresh }
 
-// in says whether the entry is in one of the states that are not in use.
+// in reports whether the entry is in the given one of the states that are not in use.
 func in(w, kind uint64) bool { return !isLive(w) && w&kindMask == kind }
 
 func payload(w uint64) int64 { return int64(w & payloadMask) }
 
 func generation(w uint64) uint64 { return w >> generationShift & (generations - 1) }
 
-// countsFrom is the time that counts for a decision on w: not before the entry got its owner, except
-// where the clock went back.
+// countsFrom is the time that counts for a decision on w: not before the entry got its owner,
+// unless the clock went back.
 func countsFrom(w uint64, now int64) int64 {
 	if since := payload(w); !isLive(w) && since > now && since-now < skew {
 		return since
@@ -65,7 +65,7 @@ func countsFrom(w uint64, now int64) int64 {
 	return now
 }
 
-// scale is a*b/c, rounded up, or the largest number where that is larger.
+// scale is a*b/c, rounded up, or the largest number if the result is larger.
 func scale(a, b, c int64) int64 {
 	high, low := bits.Mul64(uint64(a), uint64(b))
 	low, carry := bits.Add64(low, uint64(c-1), 0)

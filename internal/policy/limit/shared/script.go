@@ -10,27 +10,28 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// The scripts do for a key in Redis what a limit of one instance does for a word, by the clock of
-// the server that holds the key: instances whose clocks differ, or are set, agree all the same.
+// The scripts do for a key in Redis what a limit of one instance does for a word. They use the
+// clock of the server that holds the key, so instances whose clocks differ or are set still agree.
 //
-// A key's value is three whole numbers in text:
+// A key's value is three or four whole numbers in text:
 //
 //	bucket           when it was written (µs), what is owed then, what a token is worth
 //	fixed window     index, count, period (µs)
 //	sliding window   index, count, period (µs), count of the window before
 //
-// What is owed is counted in eighths of a nanosecond, as in a limit of one instance. The third
-// number says under which rate the value was written, so that a new rate, and two instances with
-// different ones while a new configuration is rolled out, keep the tokens that were taken. All
+// The debt is counted in eighths of a nanosecond, as in a limit of one instance. The third number
+// is the rate under which the value was written. So the tokens that were taken remain taken under a
+// new rate, and for two instances with different rates while a new configuration is rolled out. All
 // numbers of Lua are doubles: times fit exactly; debts of more than 13 days are rounded to a few
 // nanoseconds.
 //
-// Every key expires when it has nothing left to count. A time that goes back brings a state to the
-// present instead of waiting for the past.
+// Every key expires when it has nothing left to count. If the time goes back, the state is moved to
+// the present instead of waiting for it.
 //
-// ARGV: kind, cost, token or count, depth or period (µs), requests; then, to give back, the stamp and
-// the debt of the answer that granted them. A script answers with what it granted, the wait until
-// one would pass (µs), the tokens left, when all will be there (µs), stamp and debt.
+// ARGV: kind, cost, token or count, depth or period (µs), requests; then, for giving back, the
+// stamp and the debt of the answer that granted them. A script answers with the number granted, the
+// wait until one would pass (µs), the tokens left, the time until all are available (µs), stamp and
+// debt.
 const (
 	clockPart = `
 local t = redis.call('TIME')
@@ -129,18 +130,18 @@ var (
 // Rule is a limit in the form that the scripts take.
 type Rule struct{ args [4]string }
 
-// Bucket is a token bucket, or GCRA: what a token is worth in eighths of a nanosecond, how many the
-// bucket holds, and how many a request takes.
+// Bucket is a token bucket or GCRA. token is the worth of a token in eighths of a nanosecond, burst
+// the size of the bucket in tokens, and cost the tokens of a request.
 func Bucket(token, burst, cost int64) Rule {
 	return Rule{[4]string{"b", number(cost), number(token), number(burst * token)}}
 }
 
-// FixedWindow is so many tokens in each window.
+// FixedWindow allows count tokens in each window.
 func FixedWindow(count int64, period time.Duration, cost int64) Rule {
 	return Rule{[4]string{"f", number(cost), number(count), micros(period)}}
 }
 
-// SlidingWindow weighs the window before.
+// SlidingWindow also counts a part of the window before.
 func SlidingWindow(count int64, period time.Duration, cost int64) Rule {
 	return Rule{[4]string{"s", number(cost), number(count), micros(period)}}
 }
@@ -151,9 +152,9 @@ func micros(d time.Duration) string {
 	return number(int64((d + time.Microsecond - 1) / time.Microsecond))
 }
 
-// Key is the key of a value: of a bound length, whatever the value's bytes, and with a hash tag of
-// its own, so that a cluster spreads the values over its servers. scope says what else keeps two
-// limits apart.
+// Key is the Redis key of a value. Its length does not depend on the value's bytes. It has its own
+// hash tag, so that a cluster spreads the values over its servers. scope separates the keys of two
+// limits.
 func (s *Store) Key(scope string, value []byte) string {
 	h := sha256.New()
 	h.Write([]byte(scope))
@@ -163,12 +164,12 @@ func (s *Store) Key(scope string, value []byte) string {
 	return s.Prefix() + "limit:{" + hex.EncodeToString(h.Sum(sum[:0])[:16]) + "}"
 }
 
-// Answer is what Redis said to a request for tokens.
+// Answer is Redis's answer to a request for tokens.
 type Answer struct {
 	Granted     int64         // of the requests asked for
-	Wait        time.Duration // until one would pass, where none did
+	Wait        time.Duration // until one would pass, if none did
 	Left        int64         // tokens
-	Reset       time.Duration // until all tokens are there
+	Reset       time.Duration // until all tokens are available
 	stamp, owed int64
 }
 

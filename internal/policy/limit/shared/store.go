@@ -1,5 +1,6 @@
-// Package shared keeps the state of limits in Redis, for several instances of the gateway. One call
-// of a script is one decision, exact over all that ask: Redis runs scripts one after the other.
+// Package shared keeps the state of limits in Redis, for several instances of the gateway. One
+// script call is one decision. It is exact over all instances, because Redis runs scripts one after
+// the other.
 //
 // It must not know exchanges, nor decide what happens to a request that got no answer.
 package shared
@@ -12,10 +13,10 @@ import (
 	"plimsoll/internal/redis"
 )
 
-// Store is the counts of limits in a Redis. Its methods are safe for all goroutines and block none.
+// Store keeps the counts of limits in a Redis. Any goroutine may call its methods, and none blocks.
 type Store struct{ *redis.Client }
 
-// New makes a store that has one user, and does not connect yet.
+// New makes a store with one user. It does not connect yet.
 func New(o redis.Options) (*Store, error) {
 	o.User = "limits"
 	c, err := redis.New(o)
@@ -25,8 +26,8 @@ func New(o redis.Options) (*Store, error) {
 	return &Store{c}, nil
 }
 
-// Take asks for so many requests of a key. done is called once, on another goroutine, unless Take
-// itself fails.
+// Take asks for n requests of a key. Unless Take itself fails, done is called once, on another
+// goroutine.
 func (s *Store) Take(r *Rule, key string, n int64, done func(Answer, error)) (*redis.Call, error) {
 	call, err := s.Admit()
 	if err != nil {
@@ -44,8 +45,8 @@ func (s *Store) Take(r *Rule, key string, n int64, done func(Answer, error)) (*r
 	return call, nil
 }
 
-// GiveBack returns requests that an answer has granted, beside everything else: one that fails is
-// lost, which costs somebody a request and makes none.
+// GiveBack returns requests that an answer granted, in the background. If that fails, they are
+// lost: someone may be refused a request, but none is granted twice.
 func (s *Store) GiveBack(r *Rule, key string, n int64, of Answer) {
 	s.Aside(func(ctx context.Context, client rueidis.Client) error {
 		args := append(r.args[:len(r.args):len(r.args)], number(n), number(of.stamp), number(of.owed))
