@@ -10,7 +10,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// What of a run's texts and lists goes into a page. A survey of ours is far from these; a run
+// Bounds on a run's texts and lists in a page. A survey of plimsoll is far below them, but a run
 // directory may come from anywhere and hold megabytes in any of its texts.
 const (
 	mostText  = 600       // bytes of one text
@@ -19,7 +19,7 @@ const (
 	mostSteps = 1000
 )
 
-// shortened is a run of which no text, list or number of steps is longer than a page should have.
+// shortened returns the parts of a run with its texts, lists and steps cut to the bounds of a page.
 // It shares the steps with the run.
 func shortened(
 	run *record.Run,
@@ -35,8 +35,8 @@ func shortened(
 	return m, r, steps, notes
 }
 
-// bounded is a copy of a value with its texts and lists cut. left is how many bytes of text there
-// may still be.
+// bounded returns a copy of a value with its texts and lists cut. left is the number of bytes of
+// text that remain.
 func bounded[T any](v T, left *int) T {
 	out := reflect.New(reflect.TypeFor[T]()).Elem()
 	bound(out, reflect.ValueOf(v), left)
@@ -71,7 +71,7 @@ func bound(to, from reflect.Value, left *int) {
 		}
 		for i := range from.NumField() {
 			if !from.Type().Field(i).IsExported() {
-				continue // nothing of it is shown
+				continue // unexported fields are not shown
 			}
 			bound(to.Field(i), from.Field(i), left)
 		}
@@ -80,8 +80,8 @@ func bound(to, from reflect.Value, left *int) {
 	}
 }
 
-// boundMap takes the keys in their order, so that a run always gives the same page. All maps of a
-// run have texts for keys.
+// boundMap visits the keys in order, so that a run always gives the same page. The keys of all maps
+// in a run are texts.
 func boundMap(to, from reflect.Value, left *int) {
 	if from.IsNil() {
 		return

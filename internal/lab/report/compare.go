@@ -24,18 +24,18 @@ const Rule = "A change is called real when its whole interval lies on one side o
 	"a service never settles for as long as a step lasts; they are drawn again a few hundred " +
 	"times from blocks of their windows, and 99 % of the draws count."
 
-// Comparison is what changed from run A to run B. It is a pure function of both.
+// Comparison is what changed from run A to run B. It is a pure function of the two runs.
 type Comparison struct {
-	// Changed: of what was asked and where it ran; empty when the runs are alike
+	// Changed: differing settings and machines; empty if there are none
 	Changed []Change `json:"changed,omitempty"`
-	// Figures: the load line first, where both runs found it
+	// Figures: the load line first, if both runs found it
 	Figures []Difference `json:"figures,omitempty"`
-	// Cautions: why the figures should not be taken at their face
+	// Cautions: reasons not to take the figures at face value
 	Cautions []string `json:"cautions,omitempty"`
-	Sentence string   `json:"sentence"` // what to say of the load line
+	Sentence string   `json:"sentence"` // about the load line
 }
 
-// Change is a setting that is not the same in both runs.
+// Change is a setting that differs between the runs.
 type Change struct {
 	What string `json:"what"`
 	A    string `json:"a"`
@@ -53,12 +53,12 @@ type Difference struct {
 	Change float64 `json:"change_share"`
 	Low    float64 `json:"low_share"`
 	High   float64 `json:"high_share"`
-	// Noise: the noise floor, as a share; 0 when neither run measured it
+	// Noise: the noise floor, as a share; 0 if neither run measured it
 	Noise float64 `json:"noise_share"`
 	Real  bool    `json:"real"`
-	// Better is 1 when a larger figure is better, -1 when a smaller one is.
+	// Better is 1 if a larger figure is better, -1 if a smaller one is.
 	Better int `json:"better"`
-	// Why: why the change is not called real; empty when it is
+	// Why: why the change is not called real; empty if it is
 	Why string `json:"why"`
 }
 
@@ -100,7 +100,7 @@ func Differences(a, b *record.Run) *Comparison {
 	return c
 }
 
-// worst is the larger noise of both runs.
+// worst takes the larger value of each noise of the two runs.
 func worst(a, b *record.Result) record.Noise {
 	if a == nil || b == nil {
 		return record.Noise{}
@@ -144,7 +144,7 @@ func changed(a, b *record.Manifest) (all []Change) {
 	return all
 }
 
-// found compares what both surveys found, with the intervals they give.
+// found compares the results of both surveys, with their intervals.
 func found(a, b *record.Result, noise record.Noise) (all []Difference) {
 	add := func(figure, unit string, x, y model.Interval, floor float64, better int) {
 		if x.Estimate > 0 && y.Estimate > 0 {
@@ -187,7 +187,7 @@ func ratio(y, x float64) float64 {
 	return y/x - 1
 }
 
-// highest is the goodput of the step that had most.
+// highest is the largest goodput of any step that is not INVALID.
 func highest(r *record.Result) (best model.Interval) {
 	for _, j := range r.Judgements {
 		if j.Verdict != record.Invalid && j.Goodput.Estimate > best.Estimate {
@@ -197,7 +197,7 @@ func highest(r *record.Result) (best model.Interval) {
 	return best
 }
 
-// differ judges a difference whose interval is known, by the Rule.
+// differ applies the Rule to a difference whose interval is known.
 func differ(d Difference) Difference {
 	d.Change = ratio(d.B.Estimate, d.A.Estimate)
 	switch {
@@ -213,16 +213,16 @@ func differ(d Difference) Difference {
 	return d
 }
 
-// mostRates bounds how many common rates are compared, and belowLine is how close to a load line
-// they may be.
+// mostRates bounds the number of common rates that are compared. belowLine bounds them to this
+// share of a load line.
 const (
 	mostRates = 4
 	belowLine = .9
 )
 
-// atCommonRates compares percentiles at rates that both runs held, the highest ones first. Two
-// steps of one service at or beyond its line differ widely, because what a queue was at the
-// beginning stays with it; no drawing from the windows of one step shows that.
+// atCommonRates compares percentiles at rates that both runs held, the highest first. At or beyond
+// its line, two steps of one service differ widely, because a queue from the beginning of a step
+// stays. Resampling the windows of one step does not show that.
 func atCommonRates(a, b *record.Run, noise record.Noise) (all []Difference) {
 	x, y := held(a), held(b)
 	rates := make([]float64, 0, len(x))
@@ -258,9 +258,9 @@ func atCommonRates(a, b *record.Run, noise record.Noise) (all []Difference) {
 	return all
 }
 
-// held are the judged windows of each rate that a run held well: below its line all that did not
-// fail, as a gentle step is mostly too short to prove that it passes, and without a line the steps
-// that passed. Without a judgement all count.
+// held returns the judged windows of each rate that a run held. Below its line these are all steps
+// that did not fail, because a gentle step is mostly too short to prove a pass. Without a line they
+// are the steps that passed. Steps without a judgement count too.
 func held(run *record.Run) map[float64][]measure.Window {
 	most := math.Inf(1)
 	well := map[int]bool{}
@@ -288,7 +288,7 @@ func held(run *record.Run) map[float64][]measure.Window {
 	return all
 }
 
-// nearest is the rate of a run that is within 1 % of another one.
+// nearest is the run's rate closest to another rate, within 1 %.
 func nearest(of map[float64][]measure.Window, rate float64) (best float64, ok bool) {
 	distance := .0101
 	for other := range of {
@@ -301,9 +301,9 @@ func nearest(of map[float64][]measure.Window, rate float64) (best float64, ok bo
 
 const draws = 300
 
-// resampled is the difference of a quantile between two series of windows, with the interval that
-// drawing blocks of them again gives. ok is false when a series is too short, or when the quantile
-// lies among the failures of either run.
+// resampled is the difference of a quantile between two series of windows. Its interval comes from
+// resampling blocks of them. ok is false if a series is too short, or if the quantile lies among
+// the failures of either run.
 func resampled(a, b []measure.Window, q float64, r *rand.Rand) (d Difference, ok bool) {
 	const fewest = 8
 	if len(a) < fewest || len(b) < fewest {
@@ -335,8 +335,8 @@ func resampled(a, b []measure.Window, q float64, r *rand.Rand) (d Difference, ok
 	return d, true
 }
 
-// drawn are the quantiles of series that are made of blocks of the windows. A quantile among
-// failures counts as the longest duration there is.
+// drawn returns the quantiles of resampled series, made of blocks of the windows. A quantile among
+// failures counts as the longest possible duration.
 func drawn(ws []measure.Window, q float64, r *rand.Rand) []float64 {
 	means := make([]float64, len(ws))
 	for i := range ws {

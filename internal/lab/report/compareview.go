@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// twoView is what the page of a comparison is filled with.
+// twoView is the data of a comparison page.
 type twoView struct {
 	Title, Heading, Subject, When string
 	Verdict                       Headline
@@ -17,7 +17,7 @@ type twoView struct {
 	Figures                       []DifferenceRow
 	Cautions                      []string
 	Rule                          string
-	Reach                         string // of the scale of changes, to either side
+	Reach                         string // the scale of changes reaches this far to either side
 	File                          string
 }
 
@@ -27,11 +27,11 @@ type Side struct {
 	Checks                                  []Check
 }
 
-// DifferenceRow is a figure of both runs, ready to be read.
+// DifferenceRow is a figure of both runs in readable form.
 type DifferenceRow struct {
 	Figure, A, B, Change, Says string
 	Tone                       string // "better", "worse" or "same"
-	Kind                       string // of its bar
+	Kind                       string // the style of its bar
 	Bar                        *Band
 	Zero                       *Band
 }
@@ -151,7 +151,7 @@ func valued(v float64, unit string) string {
 	return number(v) + unit
 }
 
-// machine is a machine in words.
+// machine describes a machine in words.
 func machine(m *record.Machine) string {
 	return fmt.Sprintf("%s: %s, %d cores, %s of memory, %s %s",
 		m.Host, m.CPU, m.Cores, format.Bytes(float64(m.MemoryBytes)), m.OS, m.Kernel)

@@ -10,19 +10,18 @@ import (
 	"plimsoll/internal/lab/slo"
 )
 
-// Data is a run made small for a page: what was found, figures for each step, and curves of bounded
-// length. It is also what the page offers to download. Every field is plain JSON; durations are
-// nanoseconds and rates are requests a second.
+// Data is a run reduced for a page: the result, figures for each step, and curves of bounded
+// length. The page also offers it for download. Every field is plain JSON. Durations are in
+// nanoseconds and rates in requests a second.
 type Data struct {
 	Manifest record.Manifest `json:"manifest"`
-	Result   *record.Result  `json:"result"` // nil where the run has none
-	// Goals: the SLO's objectives, as far as they can be read
+	Result   *record.Result  `json:"result"` // nil if the run has none
+	// Goals: the SLO's objectives; empty if the SLO cannot be parsed
 	Goals    []Goal   `json:"goals,omitempty"`
 	Steps    []Step   `json:"steps,omitempty"` // in the order they were run
 	Timeline Timeline `json:"timeline"`
 	Notes    []string `json:"notes,omitempty"`
-	// Diagnosis is without its flames, which are in Flames; both are nil where no diagnosis was
-	// made.
+	// Diagnosis lacks its flame graphs, which are in Flames. Both are nil without a diagnosis.
 	Diagnosis *diagnose.Diagnosis `json:"diagnosis,omitempty"`
 	Flames    *Flames             `json:"flames,omitempty"`
 }
@@ -30,28 +29,28 @@ type Data struct {
 // Goal is one objective of the SLO.
 type Goal struct {
 	Text string `json:"text"`
-	// Limit: nanoseconds of response time; 0 where it is about failures
+	// Limit: nanoseconds of response time; 0 if the objective is about failures
 	Limit int64 `json:"limit_ns"`
 }
 
-// Step is what a page says of one step.
+// Step is a step of the run as a page shows it.
 type Step struct {
 	Number int     `json:"number"`
 	Phase  string  `json:"phase"`
 	Why    string  `json:"why,omitempty"`
-	Rate   float64 `json:"rate_per_second"` // offered; what was sent where Closed
-	// Closed: the next request was sent when the last had its answer
+	Rate   float64 `json:"rate_per_second"` // offered; the rate sent if Closed
+	// Closed: each request was sent after the answer to the one before
 	Closed      bool    `json:"closed,omitempty"`
 	Connections int     `json:"connections"`
 	Seconds     float64 `json:"seconds"` // of offered load, settling included
-	// Judged: seconds that the figures below are of
+	// Judged: how many seconds the figures below cover
 	Judged  float64           `json:"judged_seconds"`
 	Verdict record.SLOVerdict `json:"verdict"`
-	Because string            `json:"because,omitempty"` // the verdict's grounds
+	Because string            `json:"because,omitempty"` // the reason for the verdict
 	Goodput model.Interval    `json:"goodput_per_second"`
 	// Throughput: requests that got a whole answer, good or bad
 	Throughput float64 `json:"throughput_per_second"`
-	// The percentiles of the response time are nil where they lie among the requests that failed.
+	// A percentile of the response time is nil if it lies among the failed requests.
 	P50         *int64  `json:"p50_ns"`
 	P90         *int64  `json:"p90_ns"`
 	P99         *int64  `json:"p99_ns"`
@@ -62,24 +61,23 @@ type Step struct {
 	LagP99      int64   `json:"lag_p99_ns"`
 	// Errors: share of requests that did not end well
 	Errors float64 `json:"error_share"`
-	// Concurrency: requests in the target on average, by Little's law from throughput and service
-	// time
+	// Concurrency: average number of requests in the target, by Little's law from throughput and
+	// service time
 	Concurrency float64   `json:"concurrency"`
 	Use         Use       `json:"use"`
 	Curve       []Point   `json:"curve,omitempty"`
 	Failures    []Failure `json:"failures,omitempty"`
 	Invalid     string    `json:"invalid,omitempty"`
-	// why the generator may have been the limit of a closed loop
+	// Full: why the generator may have limited a closed loop
 	Full string `json:"full,omitempty"`
 }
 
-// Use is how much of the processors was used, as shares of all of them; nil where it was not
-// measured.
+// Use is the use of the processors, as shares of all of them; nil if it was not measured.
 type Use struct {
 	Target    *float64 `json:"target_share"`
 	Host      *float64 `json:"host_share"`
 	Generator *float64 `json:"generator_share"`
-	// PerRequest: seconds of the target's processor time a request
+	// PerRequest: seconds of the target's processor time per request
 	PerRequest *float64 `json:"seconds_per_request"`
 }
 
@@ -97,8 +95,8 @@ type Failure struct {
 	Example string `json:"example,omitempty"`
 }
 
-// judged are a step's windows that count for its verdict: those after the settling, or all when it
-// ended before that.
+// judged returns the windows that count for a step's verdict: those after the settling, or all if
+// the step ended before that.
 func judged(s *measure.Step) []measure.Window {
 	for i := range s.Windows {
 		if s.Windows[i].Start >= s.Plan.Settle {
@@ -108,8 +106,8 @@ func judged(s *measure.Step) []measure.Window {
 	return s.Windows
 }
 
-// total adds windows up. The last window holds the drain and is longer than its offered load, so
-// lengths are not added here.
+// total adds windows up. It does not add their lengths: the last window includes the drain and is
+// longer than its offered load.
 func total(ws []measure.Window) measure.Totals {
 	var t measure.Totals
 	var response, service, lag measure.Histogram
@@ -126,7 +124,7 @@ func total(ws []measure.Window) measure.Totals {
 	return t
 }
 
-// MakeData reduces a run. It is a pure function, and shares no memory with the run.
+// MakeData reduces a run. It is a pure function. The result shares no memory with the run.
 func MakeData(run *record.Run) *Data {
 	d := &Data{}
 	var steps []measure.Step
@@ -187,7 +185,7 @@ func makeStep(s *measure.Step, j record.Judgement, cores int) Step {
 		out.Errors = float64(t.Ended.Failed()) / float64(n)
 	}
 	if seconds > 0 {
-		// The last window holds the drain: what ended in it is none of what was done in these
+		// The last window includes the drain. What ended in the drain was not done in these
 		// seconds.
 		ok := t.Ended[measure.OK] - min(s.Totals.Drained, t.Ended[measure.OK])
 		out.Throughput = float64(ok+t.Ended[measure.BadStatus]+t.Ended[measure.BadAnswer]) / seconds
@@ -222,7 +220,7 @@ func failures(t *measure.Totals) (all []Failure) {
 	return all
 }
 
-// clip bounds a text from outside to n bytes, at the boundary of a letter.
+// clip cuts a text from outside to n bytes, between characters.
 func clip(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -8,15 +8,15 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// What of a diagnosis goes into a page, so that it stays one that a person reads.
+// Bounds that keep a diagnosis readable in a page.
 const (
 	mostFindings = 50
-	mostFacts    = 30 // of each list of a finding
+	mostFacts    = 30 // in each list of a finding
 )
 
 // DiagnosisView is a diagnosis in words.
 type DiagnosisView struct {
-	First     string // the bottleneck, "" when it is not known
+	First     string // the bottleneck; "" if unknown
 	FirstWhy  string
 	Spenders  []SpenderView
 	Kernel    []diagnose.Fact
@@ -25,27 +25,27 @@ type DiagnosisView struct {
 	NotJudged []diagnose.NotJudged
 }
 
-// FindingView is a finding in words. Its texts are the finding's, cut to what a page should have.
+// FindingView is a finding in words. Its texts are the finding's, cut to the bounds of a page.
 type FindingView struct {
 	diagnose.Finding
 	Number     int
-	Tone, Says string // which mark its rank has, and what the rank means
+	Tone, Says string // the mark of its rank, and what the rank means
 	Sure       string
 	Places     []PlaceView
-	Expected   string // what the line should become, and
+	Expected   string // the expected line, and the reason
 	Why        string
 }
 
 // PlaceView is a place in the code: "cart/cart.go:41".
 type PlaceView struct{ Function, At, Share string }
 
-// SpenderView is a function that processor time goes to.
+// SpenderView is a function that uses processor time.
 type SpenderView struct{ Function, At, Share, PerRequest, AtHalf string }
 
-// few is a list's beginning.
+// few returns the beginning of a list.
 func few[T any](list []T, most int) []T { return list[:min(len(list), most)] }
 
-// boundedDiagnosis is a diagnosis without its flames, and without more than a page should have.
+// boundedDiagnosis is a diagnosis without its flame graphs, cut to the bounds of a page.
 func boundedDiagnosis(d *diagnose.Diagnosis) *diagnose.Diagnosis {
 	short := *d
 	short.Flames = nil
@@ -62,8 +62,8 @@ func boundedDiagnosis(d *diagnose.Diagnosis) *diagnose.Diagnosis {
 	return &short
 }
 
-// diagnosisView writes a bounded diagnosis in words. line is the measured one, 0 when there is
-// none.
+// diagnosisView describes a bounded diagnosis in words. line is the measured load line, 0 if there
+// is none.
 func diagnosisView(d *diagnose.Diagnosis, line float64) *DiagnosisView {
 	v := &DiagnosisView{
 		Kernel:    d.Kernel,
@@ -115,7 +115,7 @@ func rank(r diagnose.Rank) (tone, says string) {
 	return "none", "A risk; it does not set the line"
 }
 
-// sure writes a confidence in words and as a figure.
+// sure writes a confidence in words and as a number.
 func sure(confidence float64) string {
 	word := "possible"
 	switch {
@@ -129,7 +129,7 @@ func sure(confidence float64) string {
 	return word + " (" + format.Confidence(confidence) + ")"
 }
 
-// expected writes what the line should become.
+// expected says what the line should become.
 func expected(g diagnose.Gain, line float64) string {
 	if g.Factor <= 0 {
 		return ""

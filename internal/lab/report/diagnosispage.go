@@ -105,7 +105,7 @@ func action(a diagnose.Action) markup {
 		given(`<pre class="command"><code>%s</code></pre>`, a.Command)
 }
 
-// unclaimed is what was not claimed, and what could not be judged.
+// unclaimed shows the claims held back, and what could not be judged.
 func unclaimed(v *DiagnosisView) markup {
 	var held, missing markup
 	if len(v.HeldBack) > 0 {

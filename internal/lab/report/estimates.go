@@ -8,8 +8,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Estimates puts everything that says where the line lies on one scale: what was measured, what was
-// predicted, and the bounds of the resources.
+// Estimates puts all estimates of the line on one scale: the measurement, the predictions, and the
+// bounds of the resources.
 type Estimates struct {
 	Rows     []EstimateRow
 	From, To string // the ends of the scale
@@ -90,8 +90,8 @@ func estimates(d *Data) *Estimates {
 	return e
 }
 
-// scale is a range of rates that estimates are drawn on. It need not begin at 0: they are points
-// and intervals, not lengths.
+// scale is a range of rates for drawing estimates. It need not begin at 0: estimates are points and
+// intervals, not lengths.
 type scale struct{ from, to float64 }
 
 func scaleOf(r *record.Result) scale {
@@ -122,7 +122,7 @@ func (s scale) band(i model.Interval) *Band {
 	return band(i.Low-s.from, i.Estimate-s.from, i.High-s.from, s.to-s.from)
 }
 
-// usl says a fitted scalability law in words.
+// usl describes a fitted scalability law in words.
 func usl(u *model.USL) string {
 	if u == nil {
 		return ""

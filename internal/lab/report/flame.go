@@ -11,38 +11,37 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// What of flame graphs goes into a page.
+// Bounds on the flame graphs in a page.
 const (
 	mostFlames = 6
-	heaviest   = 20 // rows of the table that is there without the front end
+	heaviest   = 20 // rows of the table that needs no front end
 	flameParts = 1_000_000
 )
 
-// Flames is the data of the page's flame graphs, made small: names are written once, and a tree is
-// a list of whole numbers.
+// Flames is the data of the page's flame graphs in compact form: each name is written once, and a
+// tree is a list of whole numbers.
 type Flames struct {
 	Names []string `json:"names,omitempty"`
-	// Origins has one digit for each name: whose code it is, by profile.Origin.
+	// Origins has one digit for each name, its profile.Origin: whose code it is.
 	Origins string  `json:"origins"`
 	Graphs  []Graph `json:"graphs,omitempty"`
 }
 
-// Graph is one flame graph. Its nodes are in the order in which one reads a tree aloud, a parent
-// before its children; each is its name's index, how many children it has, its weight, and for a
-// difference its weight before. Weights are in Parts of the larger root.
+// Graph is one flame graph. Its nodes are in pre-order, a parent before its children. Each node is
+// the index of its name, the number of its children, its weight and, for a difference, its weight
+// before. Weights are in Parts of the larger root.
 type Graph struct {
 	Title      string  `json:"title"`
 	Unit       string  `json:"unit"`
 	Difference bool    `json:"difference,omitempty"`
-	Whole      float64 `json:"whole"` // what Parts weigh, in Unit
+	Whole      float64 `json:"whole"` // weight of all Parts, in Unit
 	Parts      int     `json:"parts"`
-	// Grain: for a difference, the Parts that one sample weighs, and weighed before; 0 when that is
-	// not known
+	// Grain: for a difference, the weight of one sample in Parts, now and before; 0 if unknown
 	Grain *[2]float64 `json:"grain,omitempty"`
 	Nodes []int       `json:"nodes,omitempty"`
 }
 
-// makeFlames is nil when there are none.
+// makeFlames returns nil if there are no flame graphs.
 func makeFlames(of []diagnose.Flame) *Flames {
 	out := &Flames{}
 	ids := map[string]int{}
@@ -70,7 +69,7 @@ func makeFlames(of []diagnose.Flame) *Flames {
 	return out
 }
 
-// shown are the flames that have anything to show.
+// shown returns the flame graphs that are not empty.
 func shown(of []diagnose.Flame) []diagnose.Flame {
 	of = slices.DeleteFunc(slices.Clone(of), func(f diagnose.Flame) bool {
 		return f.Root == nil || !(whole(f.Root) > 0) || math.IsInf(whole(f.Root), 1)
@@ -80,8 +79,8 @@ func shown(of []diagnose.Flame) []diagnose.Flame {
 
 func whole(root *profile.Node) float64 { return max(root.Weight, root.Before) }
 
-// readable is a unit in which a flame's weights are not tiny fractions, and what to multiply them
-// by for it: a request takes few seconds.
+// readable returns a unit in which a flame graph's weights are not tiny fractions, and the factor
+// for converting to it: a request takes few seconds.
 func readable(f *diagnose.Flame) (factor float64, unit string) {
 	unit = clip(f.Unit, 100)
 	before, after, ok := strings.Cut(unit, "seconds")
@@ -113,9 +112,9 @@ func (f *Flames) add(g *Graph, n *profile.Node, whole float64, ids map[string]in
 	}
 }
 
-// FlameView is a flame graph on the page: its place, and the same in figures.
+// FlameView is a flame graph on the page: its place, and the same data as a table.
 type FlameView struct {
-	Number             int // its place in Flames.Graphs
+	Number             int // index in Flames.Graphs
 	Title, Label, Unit string
 	Difference         bool
 	All, AllBefore     string // the weight of the root
@@ -126,7 +125,7 @@ type FlameView struct {
 type FlameRow struct {
 	Function                   string
 	Own, OwnBefore, OwnShare   string // itself
-	With, WithBefore, OwnMoved string // with what it calls; by how much Own has moved
+	With, WithBefore, OwnMoved string // with what it calls; the change of Own
 }
 
 func flameViews(of []diagnose.Flame) (all []FlameView) {
@@ -147,7 +146,7 @@ func flameViews(of []diagnose.Flame) (all []FlameView) {
 	return all
 }
 
-// weights are those of one function in a tree: by itself and with what it calls, now and before.
+// weights are a function's weights in a tree: on its own and with what it calls, now and before.
 type weights struct {
 	name                  string
 	own, with             float64
@@ -174,7 +173,7 @@ func flameRows(f *diagnose.Flame, factor float64) (rows []FlameRow) {
 			cmp.Compare(a.name, b.name))
 	})
 	for _, w := range all[:min(len(all), heaviest)] {
-		// What the sums of many fractions leave of nothing is nothing.
+		// Sums of many fractions may leave a tiny remainder instead of 0.
 		figure := func(v float64) string { return number(math.Round(v*factor*1e6) / 1e6) }
 		row := FlameRow{
 			Function:   clip(w.name, 200),
@@ -193,8 +192,8 @@ func flameRows(f *diagnose.Flame, factor float64) (rows []FlameRow) {
 	return rows
 }
 
-// gather adds a tree up by function. A function that calls itself has with it only what the
-// outermost call has: above says which are being called.
+// gather adds up a tree by function. For a function that calls itself, only the outermost call
+// counts in with. above holds the functions that are being called.
 func gather(n *profile.Node, sums map[string]*weights, above map[string]bool) {
 	own, ownBefore := n.Weight, n.Before
 	for _, c := range n.Children {

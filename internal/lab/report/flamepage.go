@@ -7,8 +7,8 @@ import (
 	"plimsoll/web"
 )
 
-// WriteFlames writes flame graphs without a run as one HTML file: those of profiles that were taken
-// elsewhere. subject names what they are of. It fails when w does.
+// WriteFlames writes flame graphs without a run as one HTML file, for profiles taken elsewhere.
+// subject names their origin. It fails if w does.
 func WriteFlames(w io.Writer, subject string, of []diagnose.Flame) error {
 	front := web.Report()
 	p := page{

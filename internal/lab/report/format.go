@@ -9,8 +9,8 @@ import (
 	"plimsoll/internal/lab/model"
 )
 
-// number writes a number for a person, as charts and tables need it: unlike format.Digits it has
-// neither decimals after a whole number nor a bound on small ones.
+// number writes a number for charts and tables. Unlike format.Digits, it adds no decimals to a
+// whole number and has no bound for small ones.
 func number(v float64) string {
 	switch {
 	case math.IsNaN(v) || math.IsInf(v, 0):
@@ -64,7 +64,7 @@ func interval(i model.Interval) string {
 	return number(i.Estimate) + " (" + rangeOf(i) + ")"
 }
 
-// confidence writes how sure an interval is; it is empty when that is not known.
+// confidence writes the confidence of an interval; empty if it is unknown.
 func confidence(i model.Interval) string {
 	if i.Confidence <= 0 || i.Confidence >= 1 {
 		return ""
@@ -72,8 +72,8 @@ func confidence(i model.Interval) string {
 	return format.Confidence(i.Confidence)
 }
 
-// inUnit writes an interval of a demand: seconds in a unit that suits, anything else with its
-// unit's name.
+// inUnit writes an interval of a demand: seconds in a suitable unit, anything else with the name of
+// its unit.
 func inUnit(i model.Interval, unit string) string {
 	if unit == "s" {
 		return format.Duration(i.Estimate*1e9) + " (" + format.Duration(i.Low*1e9) + "–" +
@@ -83,7 +83,7 @@ func inUnit(i model.Interval, unit string) string {
 	return strings.TrimSpace(interval(i) + " " + unit)
 }
 
-// objectives writes an SLO as it is read aloud: "p99 < 50ms and errors < 0.1%".
+// objectives writes an SLO in readable form: "p99 < 50ms and errors < 0.1%".
 func objectives(text string) string {
 	var parts []string
 	for part := range strings.SplitSeq(text, ",") {

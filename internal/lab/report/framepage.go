@@ -1,6 +1,6 @@
 package report
 
-// page is what a frame is filled with.
+// page is the data of a frame.
 type page struct {
 	Title, Heading, Subject, When string
 	Policy                        string
@@ -8,8 +8,8 @@ type page struct {
 	Body                          markup
 }
 
-// framed is a whole page. Style, script and JSON are put in as they are: the first two are the
-// front end's, and JSON cannot end its element; see write.
+// framed is a whole page. Style, script and JSON are inserted without escaping: the first two are
+// the front end's, and JSON cannot end its element; see write.
 func framed(p *page) markup {
 	charts := p.Script != ""
 	return fill(`<!doctype html>
@@ -70,7 +70,7 @@ func banner(charts bool) markup {
 		"The figures are all here.</p>\n"
 }
 
-// mark is the shape of a tone.
+// mark draws the mark of a tone.
 func mark(tone string) markup {
 	return fill(`<svg class="mark %[1]s" aria-hidden="true"><use href="#m-%[1]s"/></svg>`, tone)
 }

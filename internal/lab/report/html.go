@@ -8,17 +8,17 @@ import (
 
 // markup is HTML. Texts become markup through fill alone, which escapes them.
 //
-// The pages were templates of html/template before. Those call methods by their names, and in a
-// program that can reach such a call the linker keeps every exported method of every type.
+// The pages used to be templates of html/template. Those call methods by name, and if a program can
+// reach such a call, the linker keeps every exported method of every type.
 type markup string
 
-// constant is a text of this program: Go converts no variable to it unasked, so nothing of a run
-// can be taken for markup by mistake.
+// constant is a text of this program. Go does not convert a variable to it implicitly, so a text
+// from a run cannot become markup by mistake.
 type constant string
 
-// fill puts values in the place of a format's verbs: markup as it is, everything else escaped for
-// text and for an attribute's value in double quotes. No other place is safe for a text of a run:
-// no name, no address, no style and no script.
+// fill replaces a format's verbs by values. Markup is inserted as it is. Everything else is escaped
+// for text and for an attribute value in double quotes. A run's text is safe nowhere else: not in a
+// name, an address, a style or a script.
 func fill(format constant, values ...any) markup {
 	for i, v := range values {
 		if _, is := v.(markup); !is {
@@ -28,7 +28,7 @@ func fill(format constant, values ...any) markup {
 	return markup(fmt.Sprintf(string(format), values...))
 }
 
-// each is the markup of all entries of a list.
+// each joins the markup of all entries of a list.
 func each[T any](list []T, one func(T) markup) markup {
 	var all strings.Builder
 	for _, entry := range list {
@@ -37,7 +37,7 @@ func each[T any](list []T, one func(T) markup) markup {
 	return markup(all.String())
 }
 
-// given is the markup of a text, nothing if it is empty.
+// given is the markup of a text; empty if the text is.
 func given(format constant, text string) markup {
 	if text == "" {
 		return ""
@@ -45,7 +45,7 @@ func given(format constant, text string) markup {
 	return fill(format, text)
 }
 
-// where is markup on a condition.
+// where returns markup if a condition holds.
 func where(is bool, m markup) markup {
 	if !is {
 		return ""
@@ -53,7 +53,7 @@ func where(is bool, m markup) markup {
 	return m
 }
 
-// section has a heading; class may be empty.
+// section is a section with a heading; class may be empty.
 func section(class, id, title string, parts ...markup) markup {
 	body := each(parts, func(m markup) markup { return m })
 	return fill(`<section aria-labelledby="h-%[1]s"%[2]s><h2 id="h-%[1]s">%[3]s</h2>
@@ -61,12 +61,12 @@ func section(class, id, title string, parts ...markup) markup {
 `, id, given(` class="%s"`, class), title, body)
 }
 
-// col is the head of a column of words, num that of a column of figures.
+// col is the header of a text column, num that of a number column.
 func col(name string) markup { return fill(`<th scope="col">%s</th>`, name) }
 
 func num(name string) markup { return fill(`<th scope="col" class="n">%s</th>`, name) }
 
-// table can be scrolled by those who cannot see all of it; class may be empty.
+// table is a table that scrolls if it is too wide; class may be empty.
 func table(label, class string, heads []markup, rows markup) markup {
 	return fill(`<div class="scroll" tabindex="0" role="region" aria-label="%s"><table%s>
 <thead><tr>%s</tr></thead>
@@ -74,7 +74,7 @@ func table(label, class string, heads []markup, rows markup) markup {
 `, label, given(` class="%s"`, class), each(heads, func(m markup) markup { return m }), rows)
 }
 
-// plot is a place for a chart of the front end; label is for those who cannot see it.
+// plot is a place for a chart of the front end; label describes it for readers who cannot see it.
 func plot(class, chart, label string) markup {
 	return fill(`<figure class="%s" data-chart="%s" data-label="%s"></figure>
 `, class, chart, label)
@@ -83,7 +83,7 @@ func plot(class, chart, label string) markup {
 // lead says what a section shows.
 func lead(says string) markup { return fill("<p class=\"lead\">%s</p>\n", says) }
 
-// items are a list of texts.
+// items is a list of texts.
 func items(texts []string) markup {
 	return fill(`<ul class="plain">%s</ul>`,
 		each(texts, func(s string) markup { return fill("<li>%s</li>", s) }))

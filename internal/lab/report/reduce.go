@@ -7,15 +7,15 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// The lengths that keep a page small whatever the run's.
+// Lengths that keep a page small, whatever the length of the run.
 const (
 	curvePoints   = 100
 	timelineSpots = 1000
 )
 
-// curve reduces a histogram to points of a percentile plot that are spread evenly over its
-// logarithmic axis. all counts the requests that failed too: they are slower than every point, so
-// that the curve ends where they begin.
+// curve reduces a histogram to points of a percentile plot, spread evenly over its logarithmic
+// axis. all includes the failed requests. They count as slower than every point, so the curve ends
+// where they begin.
 func curve(h *measure.Sparse, all uint64) []Point {
 	good := h.Count()
 	if good == 0 || all == 0 {
@@ -54,12 +54,12 @@ func round(v float64) float64 {
 }
 
 // Timeline is the whole run, step after step, in columns of equal length. Waits between steps are
-// left out, so its seconds are those of load.
+// left out, so its time only counts load.
 type Timeline struct {
-	At      []float64 `json:"at_seconds,omitempty"` // seconds, the middle of the spot
+	At      []float64 `json:"at_seconds,omitempty"` // the middle of the spot
 	Offered []float64 `json:"offered_per_second,omitempty"`
 	Good    []float64 `json:"good_per_second,omitempty"`
-	// P50: nil where it lies among failures, or nothing ended
+	// P50: nil if it lies among failures, or nothing ended
 	P50   []*int64 `json:"p50_ns,omitempty"`
 	P99   []*int64 `json:"p99_ns,omitempty"`
 	Steps []Span   `json:"steps,omitempty"`
@@ -72,9 +72,8 @@ type Span struct {
 	To     float64 `json:"to_seconds"`
 }
 
-// makeTimeline joins windows until there are few enough of them. Their histograms are added up
-// before a percentile is taken: percentiles are never averaged. A spot never crosses the boundary
-// of a step.
+// makeTimeline joins windows until few enough are left. It adds up their histograms before taking a
+// percentile: percentiles are never averaged. A spot never crosses the boundary of a step.
 func makeTimeline(steps []measure.Step) Timeline {
 	windows := 0
 	for i := range steps {
@@ -97,8 +96,8 @@ func makeTimeline(steps []measure.Step) Timeline {
 	return t
 }
 
-// add adds a spot. The last window of a step goes on until the last request has ended, though
-// nothing was offered after the step's length.
+// add adds a spot. The last window of a step continues until the last request has ended, although
+// nothing is offered after the step's length.
 func (t *Timeline) add(base, offered int64, ws []measure.Window) {
 	sum := total(ws)
 	from, to := ws[0].Start, ws[len(ws)-1].End()
@@ -117,7 +116,7 @@ func (t *Timeline) add(base, offered int64, ws []measure.Window) {
 	t.P99 = append(t.P99, coarse(quantile(&sum, .99)))
 }
 
-// coarse rounds to a microsecond where that loses nothing to be seen.
+// coarse rounds to a microsecond if nobody can see the difference.
 func coarse(ns *int64) *int64 {
 	if ns != nil && *ns > 100_000 {
 		*ns = *ns / 1000 * 1000

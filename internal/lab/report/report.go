@@ -1,8 +1,8 @@
-// Package report turns a run into one HTML file that needs nothing else: no server, no other file,
-// no network. Its text and tables are made here and can be read without the front end, which adds
-// the charts and is in package web. A report is a pure function of a run as it was read. This
-// package must not measure, judge, or know a clock. It trusts no text of a run, which may come from
-// a hostile target.
+// Package report turns a run into one self-contained HTML file: it needs no server, no other file
+// and no network. The package makes the text and the tables, which can be read without the front
+// end. The front end, in package web, adds the charts. A report is a pure function of a run. This
+// package must not measure, judge, or know a clock. It trusts no text of a run, because a hostile
+// target may have written it.
 package report
 
 import (
@@ -17,9 +17,9 @@ import (
 	"plimsoll/web"
 )
 
-// Write writes the report of a run as one HTML file, with a diagnosis where there is one; nil
-// leaves it and the flame graphs out. It fails when the run or the diagnosis holds what JSON
-// cannot, or when w does.
+// Write writes the report of a run as one HTML file. If diagnosis is nil, the diagnosis and the
+// flame graphs are left out. It fails if the run or the diagnosis contains values that JSON cannot
+// express, or if w fails.
 func Write(w io.Writer, run *record.Run, diagnosis *diagnose.Diagnosis) error {
 	return writeRun(w, run, diagnosis, web.Report())
 }
@@ -42,16 +42,16 @@ func writeRun(w io.Writer, run *record.Run, diagnosis *diagnose.Diagnosis, front
 	}, d, front)
 }
 
-// write fills what is missing of a page and writes it. The front end may be absent: then the page
-// says so, and has no script.
+// write completes a page and writes it. If the front end is absent, the page says so and has no
+// script.
 func write(w io.Writer, p *page, data any, front web.Assets) error {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return fmt.Errorf("the report's data cannot be written as JSON: %w", err)
 	}
-	// Everything inlined is named by its hash, so that no other script or style runs, whatever a
-	// run's texts hold. json.Marshal escapes <, >, &, U+2028 and U+2029, so that the data cannot
-	// end its element.
+	// The policy names everything inlined by its hash, so that no other script or style runs,
+	// whatever a run's texts contain. json.Marshal escapes <, >, &, U+2028 and U+2029, so the data
+	// cannot end its element.
 	p.Style, p.Script, p.JSON = front.Theme+front.Style, front.Script, string(text)
 	p.Policy = "default-src 'none'; base-uri 'none'; form-action 'none'; " +
 		"img-src data:; style-src " + hashOf(p.Style) + "; script-src " + scripts(p.Script)

@@ -71,7 +71,7 @@ func estimatesSection(e *Estimates, charts bool) markup {
 		each(e.Notes, func(s string) markup { return fill(`<p class="under">%s</p>`, s) }))
 }
 
-// scaleHead is the head of a column of bars.
+// scaleHead is the header of a column of bars.
 func scaleHead(from, to string, between ...markup) markup {
 	return fill(`<th scope="col" class="graph"><span class="ends"><span>%s</span>%s`+
 		`<span>%s</span></span></th>`,
@@ -156,7 +156,7 @@ func stepTable(steps []StepRow) markup {
 		}))
 }
 
-// ground says why a step was made, and the reason for its verdict.
+// ground shows why a step was made, and the reason for its verdict.
 func ground(s StepRow) markup {
 	return fill(`<li value="%s">%s%s<b class="%s">%s</b>%s</li>
 `, s.Number, s.Why, where(s.Why != "" && s.Because != "", " — "), s.Tone, s.Verdict,

@@ -2,7 +2,7 @@ package report
 
 import "plimsoll/internal/lab/measure"
 
-// use works out how busy processors were in the judged part of a step, as shares of all cores.
+// use computes how busy the processors were in the judged part of a step, as shares of all cores.
 func use(s *measure.Step, machineCores int) Use {
 	var u Use
 	cores := float64(machineCores)

@@ -8,10 +8,10 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Headline is the first thing on the page. Its sentence is made of parts, of which Big is set large
-// and Range is kept on one line.
+// Headline is the first thing on the page. Its sentence consists of parts: Big is set in large
+// type, and Range is kept on one line.
 type Headline struct {
-	Tone                      string // "pass", "fail", "undecided": which colour and shape it has
+	Tone                      string // "pass", "fail", "undecided": its colour and shape
 	Chip                      string
 	Before, Big, Range, After string
 	Details                   []string
@@ -82,7 +82,7 @@ func foundVerdict(d *Data) Headline {
 	return v
 }
 
-// loadVerdict is for runs that look for no line: what was offered, and what became of it.
+// loadVerdict is for runs that look for no line. It says what was offered and what happened to it.
 func loadVerdict(d *Data) Headline {
 	v := Headline{Tone: "pass", Chip: "One run under load", Before: "This service was offered"}
 	if len(d.Steps) == 0 {
@@ -117,8 +117,8 @@ func loadVerdict(d *Data) Headline {
 	return v
 }
 
-// known says what a survey knows without a line: the highest rate that passed, or against which
-// nothing spoke, and the lowest above it that failed.
+// known says what a survey knows without a line: the highest rate that passed, or was OK so far,
+// and the lowest above it that failed.
 func known(d *Data) string {
 	pass, soFar, fail := 0.0, 0.0, math.Inf(1)
 	for _, s := range d.Steps {
@@ -153,12 +153,12 @@ func known(d *Data) string {
 	return "No step passed or failed."
 }
 
-// sentence makes words from elsewhere look like a sentence.
+// sentence makes a text from elsewhere look like a sentence.
 func sentence(s string) string {
 	if s == "" {
 		return s
 	}
-	// An objective keeps its letters: "p99<50ms sets it".
+	// An objective keeps its case: "p99<50ms sets it".
 	first, _, _ := strings.Cut(s, " ")
 	if c := s[0]; c >= 'a' && c <= 'z' && !strings.ContainsAny(first, "<>_.") {
 		s = string(c-'a'+'A') + s[1:]
@@ -169,7 +169,7 @@ func sentence(s string) string {
 	return s
 }
 
-// Strip is the row of marks under the verdict: every step at its rate, and the line as a band.
+// Strip is the row of marks below the verdict: every step at its rate, and the line as a band.
 // Positions are percentages of its width.
 type Strip struct {
 	Marks    []StripMark
@@ -234,7 +234,7 @@ func place(v, top float64) string {
 	return fmt.Sprintf("%.2f%%", min(max(v/top, 0), 1)*100)
 }
 
-// band is wide enough to be seen even when the interval is not.
+// band returns a range that is wide enough to be visible even if the interval is not.
 func band(low, estimate, high, top float64) *Band {
 	low, high = max(low, 0), min(high, top)
 	return &Band{place(low, top), place(max(high-low, top*.002), top), place(estimate, top)}

@@ -12,7 +12,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// view is what the page of a run says: texts that are ready to be read, and rows of tables.
+// view is the content of a run's page: readable texts and the rows of tables.
 type view struct {
 	Title, Heading, Subject, When string
 	Verdict                       Headline
@@ -29,7 +29,7 @@ type view struct {
 	Facts                         []Fact
 	Command                       string
 	File                          string // the name of the JSON to download
-	// it is a survey; it held more than one rate; processor use was measured
+	// a survey; a run with more than one rate; processor use was measured
 	Survey, Rates, Saturated bool
 }
 
@@ -45,7 +45,7 @@ type Check struct {
 	What, Why string
 }
 
-// Cell is a cell of a table: what is read, and what it is sorted by.
+// Cell is a cell of a table: its text and its sort key.
 type Cell struct {
 	Text string
 	Sort float64
@@ -61,7 +61,7 @@ type StepRow struct {
 	Cells        []Cell
 }
 
-// stepColumns are the heads of StepRow.Cells.
+// stepColumns are the headers of StepRow.Cells.
 var stepColumns = []string{
 	"offered/s", "goodput/s", "p50", "p90", "p99", "p99.9", "max", "failed", "in target",
 	"target CPU", "CPU/request", "generator CPU",
@@ -77,7 +77,7 @@ type FailureRow struct {
 	Example string
 }
 
-// KindRow is what became of one kind of request of the mix, over all steps that are not INVALID.
+// KindRow is the outcome of one kind of request of the mix, over all steps that are not INVALID.
 type KindRow struct{ Name, Count, Share, Failed, P50, P99 string }
 
 func makeView(run *record.Run, d *Data) *view {
@@ -135,7 +135,7 @@ func heading(kind string) string {
 	return "Load survey"
 }
 
-// plainName keeps of a name what is safe in a file's name.
+// plainName keeps the characters of a name that are safe in a file name.
 func plainName(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' {
@@ -226,7 +226,7 @@ func validity(d *Data) (all []Check) {
 	return append(all, physics(r.Model.Checks)...)
 }
 
-// physics sums the checks of a law up, and names the breaches.
+// physics sums up the checks of each law and names the breaches.
 func physics(checks []model.Check) (all []Check) {
 	var laws []string
 	for _, c := range checks {
@@ -349,7 +349,7 @@ func stepRow(s *Step) StepRow {
 	return row
 }
 
-// kinds adds up what became of each kind of request of the mix, over the steps that were not
+// kinds adds up the outcomes of each kind of request of the mix, over the steps that are not
 // INVALID.
 func kinds(run *record.Run) (rows []KindRow) {
 	var names []string

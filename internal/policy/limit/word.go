@@ -11,7 +11,7 @@ import (
 //	0 00 time           free: the entry belongs to no value
 //	0 01 time           fresh: it belongs to a value that has nothing counted yet
 //	0 10 time           taken: its owner writes the value's hash; others skip it
-//	0 11 time           proposed: the hash is written; its owner looks for another entry of that value
+//	0 11 time           proposed: the hash is written; its owner looks for another entry of the value
 //
 // The time is when the entry came into that state. It grows with every new owner, and an owner's
 // counts start at that time. So no word comes back after an entry changed its owner, and a
