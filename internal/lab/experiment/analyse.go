@@ -8,22 +8,22 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// confidence is that of the medians' intervals.
+// confidence is the confidence of the medians' intervals.
 const confidence = 0.95
 
-// detectedShare is how often a difference of Comparison.Detectable would have been found.
+// detectedShare is the probability that a difference of Comparison.Detectable is found.
 const detectedShare = 0.9
 
-// rankLoss is by how much more data a test of ranks needs than one of means, when the values are
-// normal: 1 ÷ 0.955.
+// rankLoss is how much more data a rank test needs than a test of means, if the values are normal:
+// 1 ÷ 0.955.
 const rankLoss = 1.047
 
-// Analyse says what an experiment has shown. It is a pure function of what was written; early is
-// why it ended before it was done.
+// Analyse determines what an experiment has shown. It is a pure function of the written record.
+// early says why the experiment ended before it was done.
 //
-// A run, one value in one round, is the unit: each start of a service has a level of its own, which
-// more requests do not average out. Two values are compared by the differences within the rounds,
-// so that what drifts from round to round cancels out. See docs/experiment.md.
+// The unit is a run, one value in one round: each start of a service has its own level, which more
+// requests do not average out. Two values are compared by their differences within the rounds, so
+// that drift from round to round cancels out. See docs/experiment.md.
 func Analyse(r *Record, early string) *Result {
 	m := &r.Manifest
 	out := &Result{
@@ -49,11 +49,11 @@ func Analyse(r *Record, early string) *Result {
 	return out
 }
 
-// analysis is an Analyse under way.
+// analysis is the state of an Analyse.
 type analysis struct {
 	manifest *Manifest
 	result   *Result
-	runs     []map[int]*Run // of each value, by round: those whose figures are used
+	runs     []map[int]*Run // of each value, by round: only runs whose figures are used
 	tests    []test
 }
 
@@ -64,7 +64,7 @@ type test struct {
 	p                  float64
 }
 
-// add sorts a run in.
+// add adds a run to its value.
 func (a *analysis) add(run *Run) {
 	i := slices.IndexFunc(a.manifest.Values, func(v Value) bool { return v.Name == run.Value })
 	if i < 0 {
@@ -88,7 +88,7 @@ func (a *analysis) add(run *Run) {
 	}
 }
 
-// note notes something once.
+// note adds a note, once.
 func (a *analysis) note(text string) {
 	const most = 20
 	if len(a.result.Notes) < most && !slices.Contains(a.result.Notes, text) {
@@ -96,7 +96,7 @@ func (a *analysis) note(text string) {
 	}
 }
 
-// figure gathers one figure's medians and differences.
+// figure collects one figure's medians and differences.
 func (a *analysis) figure(f Figure) {
 	out := FigureResult{Figure: f}
 	positive := true
@@ -132,8 +132,8 @@ func (a *analysis) figure(f Figure) {
 	a.result.Figures = append(a.result.Figures, out)
 }
 
-// differences are those of a figure between two values, round by round: of the logarithms where
-// every value is above zero, so that they are shares.
+// differences returns a figure's differences between two values, round by round. If every value is
+// above zero, they are differences of logarithms, so that they are shares.
 func (a *analysis) differences(figure string, pair [2]int, positive bool) (d []float64) {
 	for round := 1; round <= a.manifest.Repeat; round++ {
 		than, value := a.runs[pair[0]][round], a.runs[pair[1]][round]
@@ -154,7 +154,7 @@ func (a *analysis) differences(figure string, pair [2]int, positive bool) (d []f
 	return d
 }
 
-// judge corrects all tests together, and gives each its verdict.
+// judge corrects all tests together and gives each a verdict.
 func (a *analysis) judge() {
 	out := a.result
 	p := make([]float64, len(a.tests))
@@ -185,8 +185,8 @@ func (a *analysis) judge() {
 	}
 }
 
-// estimate says how large a difference is, how sure that is, and what it means. alpha is what the
-// test's probability was compared with.
+// estimate determines how large a difference is, how certain it is, and what it means. alpha is the
+// level that the test's probability was compared with.
 func (a *analysis) estimate(f *FigureResult, c *Comparison, d []float64, alpha float64) {
 	in := stats.Shift(d, 1-alpha)
 	relevant, detectable := a.result.Relevant, detectable(d, alpha)
@@ -225,7 +225,7 @@ func (a *analysis) estimate(f *FigureResult, c *Comparison, d []float64, alpha f
 	}
 }
 
-// median is a value's, 0 when it has none.
+// median is a value's median, 0 if it has none.
 func (a *analysis) median(f *FigureResult, name string) float64 {
 	i := slices.IndexFunc(a.manifest.Values, func(v Value) bool { return v.Name == name })
 	if i < 0 || f.Medians[i] == nil {
@@ -234,8 +234,8 @@ func (a *analysis) median(f *FigureResult, name string) float64 {
 	return math.Abs(f.Medians[i].Median)
 }
 
-// detectable is the difference that a test at level alpha finds nine times in ten among runs that
-// scatter as these do.
+// detectable is the difference that a test at level alpha finds nine times in ten among runs with
+// this scatter.
 func detectable(d []float64, alpha float64) float64 {
 	n := float64(len(d))
 	if n < 2 {
@@ -253,7 +253,7 @@ func detectable(d []float64, alpha float64) float64 {
 		stats.StudentQuantile(detectedShare, n-1))
 }
 
-// says is a comparison in words. needed is how many pairs its test takes.
+// says describes a comparison in words. needed is the number of pairs that its test requires.
 func says(f *FigureResult, c *Comparison, needed int) string {
 	switch c.Verdict {
 	case Real:
@@ -282,7 +282,7 @@ func many(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// amount is a difference in words: "12 % slower".
+// amount describes a difference in words: "12 % slower".
 func amount(f *FigureResult, c *Comparison, shift float64) string {
 	word := f.Up
 	if shift < 0 {
@@ -291,7 +291,7 @@ func amount(f *FigureResult, c *Comparison, shift float64) string {
 	return size(f, c, shift) + " " + word
 }
 
-// size is how large a difference is, without its sign.
+// size is the size of a difference, without its sign.
 func size(f *FigureResult, c *Comparison, shift float64) string {
 	shift = math.Abs(shift)
 	switch {

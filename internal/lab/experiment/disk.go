@@ -23,22 +23,22 @@ const (
 	resultFile   = "result.json"
 )
 
-// The bounds of what is read: the reader of a directory cannot know where it comes from.
+// Bounds on what is read: a directory may come from anywhere.
 const (
 	maxManifest = 4 << 20
 	maxLine     = 2 << 20
 	maxRounds   = 512 << 20
-	// maxMissing is of a run: a cause for each figure, and for what was read beside them.
+	// maxMissing is per run: one entry for each figure, plus those for other readings.
 	maxMissing = maxFigures + 5
 )
 
-// writer writes a directory while an experiment goes on. It has one user at a time.
+// writer writes a directory during an experiment. It has one user at a time.
 type writer struct {
 	disk   disk.Disk
 	rounds disk.File
 }
 
-// create makes the directory and writes the manifest. A directory that holds anything is refused.
+// create makes the directory and writes the manifest. It refuses a directory that is not empty.
 func create(dir string, m *Manifest) (*writer, error) {
 	d, err := disk.Claim(dir, "directory", "name a new directory")
 	if err != nil {
@@ -48,19 +48,20 @@ func create(dir string, m *Manifest) (*writer, error) {
 	if w.rounds, err = d.Create(roundsFile); err != nil {
 		return nil, errors.Join(w.failed(roundsFile, err), d.Close())
 	}
-	// Last, as it is what makes the directory one of an experiment.
+	// Last, because the manifest makes the directory one of an experiment.
 	if err := w.replace(manifestFile, m); err != nil {
 		return nil, errors.Join(err, w.close())
 	}
 	return w, nil
 }
 
-// run appends a run; it is on the disk when it returns. A run that is too long for a line is made
-// shorter.
+// run appends a run. The run is on disk when run returns. A run that is too long for a line is
+// shortened.
 func (w *writer) run(r *Run) error {
 	line, err := lineOf(r)
 	if err == nil && len(line) > maxLine {
-		// How much a service's page holds is up to the service, and must not end the experiment.
+		// The service decides the size of its metrics page. A large page must not end the
+		// experiment.
 		r.Before, r.After = nil, nil
 		r.Missing = append(r.Missing, fmt.Sprintf("what else the probes and the metrics page "+
 			"said: a line of %s has %d MiB at most", roundsFile, maxLine>>20))
@@ -83,7 +84,7 @@ func (w *writer) run(r *Run) error {
 	return nil
 }
 
-// Files are the types of the JSON files, for their schemas: of the whole file, or of a line of it.
+// Files are the types of the JSON files, for their schemas: of a whole file, or of a line of it.
 func Files() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		manifestFile: reflect.TypeFor[Manifest](),
@@ -91,7 +92,7 @@ func Files() map[string]reflect.Type {
 	}
 }
 
-// lineOf is a run as a line.
+// lineOf encodes a run as a line.
 func lineOf(r *Run) ([]byte, error) {
 	line, err := disk.Encode(r)
 	return append(line, '\n'), err
@@ -106,7 +107,7 @@ func (w *writer) failed(name string, err error) error {
 	return w.others(disk.Failed(w.disk, name, err))
 }
 
-// others says of an error what became of what was written before.
+// others adds to an error that what was written before is intact.
 func (w *writer) others(err error) error {
 	if err == nil {
 		return nil
@@ -116,8 +117,8 @@ func (w *writer) others(err error) error {
 
 func (w *writer) close() error { return errors.Join(w.rounds.Close(), w.disk.Close()) }
 
-// Open reads an experiment's directory. One that was cut off anywhere is readable up to its last
-// whole run.
+// Open reads an experiment's directory. If the experiment was cut off, it reads up to the last
+// complete run.
 func Open(dir string) (*Record, error) {
 	text, err := strict.Read(filepath.Join(dir, manifestFile), maxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,7 +149,7 @@ func Open(dir string) (*Record, error) {
 	return r, nil
 }
 
-// ended finds out whether the experiment came to its end: the rounds do not tell, since a value
+// ended determines whether the experiment was completed. The rounds do not show it, because a value
 // that always fails is given up.
 func (r *Record) ended(dir string) {
 	var result struct{ Early string }
@@ -161,7 +162,7 @@ func (r *Record) ended(dir string) {
 	}
 }
 
-// check refuses a manifest that the analysis could not work with.
+// check refuses a manifest that the analysis cannot use.
 func (m *Manifest) check() error {
 	names := make(map[string]bool)
 	for _, v := range m.Values {
@@ -194,7 +195,7 @@ func (m *Manifest) check() error {
 	return nil
 }
 
-// read reads the runs. There are no more of them than values and rounds.
+// read reads the runs. There is at most one for each value and round.
 func (r *Record) read(f io.Reader) error {
 	type place struct {
 		value string
@@ -221,11 +222,11 @@ func (r *Record) read(f io.Reader) error {
 	return err
 }
 
-// run reads a line, with no more of it than is analysed.
+// run parses a line and keeps only what is analysed.
 func (m *Manifest) run(line []byte) (Run, error) {
 	var read struct {
 		Run
-		// Instead of the run's, which are the most of a line.
+		// These replace the run's own fields, which are most of a line.
 		Totals struct{} `json:"totals"`
 		Before struct{} `json:"before"`
 		After  struct{} `json:"after"`

@@ -9,26 +9,25 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Figure is something that is measured in each run.
+// Figure is something measured in each run.
 type Figure struct {
 	Name string `json:"name"`
-	// Unit is that of its values: "/s", "s", "B", "cores", "share", or empty for what is only
-	// counted.
+	// Unit is the unit of its values: "/s", "s", "B", "cores", "share", or empty for a count.
 	Unit string `json:"unit"`
 	// Up and Down are the words for a difference: "slower", "faster".
 	Up   string `json:"up"`
 	Down string `json:"down"`
-	// Better is the word of the two that is good news; empty where nobody can say.
+	// Better is the word that means an improvement; empty if neither does.
 	Better string `json:"better"`
 }
 
-// The names of figures that are read of a page of metrics, and of what a command prints.
+// Names of figures from a metrics page and from a command's output.
 const (
 	commandPrefix = "command."
 	gcCycles      = "gc_cycles"
 )
 
-// figures are those that have a name of their own.
+// figures are the figures with fixed names.
 var figures = []Figure{
 	{"goodput", "/s", "more", "less", "more"},
 	{"p50", "s", "slower", "faster", "faster"},
@@ -42,7 +41,7 @@ var figures = []Figure{
 	{gcCycles, "", "more", "less", ""},
 }
 
-// quantiles are the figures that are response times.
+// quantiles are the figures that are response times, with their quantiles.
 var quantiles = map[string]float64{"p50": .5, "p90": .9, "p99": .99, "p999": .999}
 
 // figureOf finds a figure by its name.
@@ -67,24 +66,24 @@ func figureNames() []string {
 }
 
 const (
-	// maxFigure is the most that a figure may be, up or down: differences of larger ones are not
-	// numbers any more.
+	// maxFigure is the largest absolute value of a figure: differences between larger ones are no
+	// longer finite numbers.
 	maxFigure = 1e100
-	// leastShare is what every value of a figure must be above for its differences to be shares:
-	// the share that a large one is of a smaller one is not a number.
+	// Every value of a figure must be above leastShare for its differences to be shares. The ratio
+	// of a large value to a smaller one than that is not a finite number.
 	leastShare = 1e-100
 )
 
-// raw is what a run has measured, before it is made into figures.
+// raw is what a run has measured, before its figures are computed.
 type raw struct {
 	load          *measure.Totals
 	timeout       float64 // seconds
 	before, after map[string]float64
-	rss           float64 // the highest seen, in bytes; 0 is not known
+	rss           float64 // the highest value seen, in bytes; 0 if unknown
 	command       map[string]float64
 }
 
-// figures makes those figures of a run that it has, and says why the others are not there.
+// figures computes the figures that a run has, and says why others are missing.
 func (r *raw) figures(of []Figure) (values map[string]float64, missing []string) {
 	values = make(map[string]float64, len(of))
 	for _, f := range of {
@@ -114,7 +113,7 @@ func (r *raw) figure(name string) (v float64, why string) {
 	}
 	switch name {
 	case gcCycles:
-		// Old and new names, as the page's reader or the page itself has them.
+		// Old and new names, as the scraper or the page itself uses them.
 		for _, series := range []string{
 			measure.GoGCCycles,
 			measure.Metrics + "go_gc_duration_seconds_count",
@@ -134,7 +133,7 @@ func (r *raw) figure(name string) (v float64, why string) {
 	return r.ofLoad(name)
 }
 
-// grown is by how much a counter has grown during the load.
+// grown is the increase of a counter during the load.
 func (r *raw) grown(series string) (v float64, why string) {
 	a, before := r.before[series]
 	b, after := r.after[series]
@@ -144,7 +143,7 @@ func (r *raw) grown(series string) (v float64, why string) {
 	return b - a, ""
 }
 
-// ofLoad is a figure that takes a load.
+// ofLoad is a figure that requires a load.
 func (r *raw) ofLoad(name string) (v float64, why string) {
 	t := r.load
 	if t == nil {
@@ -153,8 +152,8 @@ func (r *raw) ofLoad(name string) (v float64, why string) {
 	if q, is := quantiles[name]; is {
 		ns, ok := t.Quantile(q)
 		if !ok {
-			// It lies among requests that failed, and is worse than all that did not: those came
-			// within the timeout.
+			// The quantile lies among failed requests. It counts as the timeout, which is longer
+			// than any good answer took.
 			return r.timeout, ""
 		}
 		return float64(ns) / 1e9, ""

@@ -8,10 +8,11 @@ import (
 	"plimsoll/internal/config"
 )
 
-// The variables that a text may hold. Ports are free ones of this machine, chosen for each run.
+// The variables that a text may contain. The ports are free ports of this machine, chosen for each
+// run.
 const (
 	varValue, varName     = "value", "name"
-	varWork               = "work" // a folder of the experiment's own, which is removed at its end
+	varWork               = "work" // a folder of the experiment's own, removed at its end
 	varPort, varAdminPort = "port", "admin_port"
 )
 
@@ -21,12 +22,12 @@ var (
 	allVariables   = []string{varValue, varName, varWork, varPort, varAdminPort}
 )
 
-// variables are those that are known of a value from the start.
+// variables returns the variables of a value that are known from the start.
 func (v Value) variables() map[string]string {
 	return map[string]string{varValue: v.Value, varName: v.Name}
 }
 
-// fill replaces the variables of a text. One that has no value stays as it is written; "$${" is a
+// fill replaces the variables of a text. A variable without a value is left as written; "$${" is a
 // literal "${".
 func fill(text string, values map[string]string) string {
 	var b strings.Builder
@@ -50,7 +51,7 @@ func fill(text string, values map[string]string) string {
 	}
 }
 
-// variable finds the next variable of a text; an empty name stands for "$${".
+// variable finds the next variable of a text. An empty name means "$${".
 func variable(text string) (before, name, after string, ok bool) {
 	before, after, ok = strings.Cut(text, "${")
 	if !ok {
@@ -63,7 +64,7 @@ func variable(text string) (before, name, after string, ok bool) {
 	return before, name, after, ok
 }
 
-// checkVariables says what is wrong with the variables of a text, which may be the known ones.
+// checkVariables returns an error unless the variables of a text are all known ones.
 func checkVariables(text string, known []string) error {
 	for {
 		_, name, after, ok := variable(text)
@@ -81,7 +82,7 @@ func checkVariables(text string, known []string) error {
 	}
 }
 
-// varies says whether a command differs from value to value.
+// varies reports whether a command differs between values.
 func varies(command []string) bool {
 	for _, word := range command {
 		for text := word; ; {

@@ -14,9 +14,9 @@ import (
 	"plimsoll/internal/lab/disk"
 )
 
-// Isolate has a program start in a network namespace of its own, which has nothing but a loopback
-// interface, so that kernel settings can be changed there without the machine noticing. Who is not
-// root gets a user namespace too, where the machine allows that.
+// Isolate makes a program start in its own network namespace, which has only a loopback interface.
+// Kernel settings changed there do not affect the machine. Unless the user is root, the program
+// also gets a user namespace, if the machine allows that.
 func Isolate(program *exec.Cmd) error {
 	outside, err := os.Readlink("/proc/self/ns/net")
 	if err != nil {
@@ -44,11 +44,12 @@ func Isolate(program *exec.Cmd) error {
 	return nil
 }
 
-// Inside says whether this process was started in a network namespace of its own by Isolate.
+// Inside reports whether Isolate started this process in its own network namespace.
 func Inside() bool { return insideNamespace() == nil }
 
-// insideNamespace is nil when kernel settings may be changed: this process has a network namespace
-// that is not the machine's. It brings the loopback interface up, which a new namespace has down.
+// insideNamespace returns nil if kernel settings may be changed: this process has a network
+// namespace that is not the machine's. It brings up the loopback interface, which is down in a new
+// namespace.
 func insideNamespace() error {
 	outside, own := os.Getenv(outsideVariable), ""
 	if outside != "" {
@@ -61,14 +62,14 @@ func insideNamespace() error {
 	return loopbackUp()
 }
 
-// apart says whether this process's network namespace is not that of the process which started it.
-// The variable alone proves nothing: anybody may set it.
+// apart reports whether this process's network namespace differs from its parent's. The environment
+// variable alone proves nothing: anyone may set it.
 func apart(own string) bool {
 	if parents, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/net", os.Getppid())); err == nil {
 		return own != parents
 	}
-	// Out of a user namespace the parent cannot be looked at. The one that Isolate makes knows a
-	// single user, the machine's knows all of them.
+	// From inside a user namespace the parent's namespace is not readable. Isolate's user namespace
+	// maps a single user, the machine's maps all of them.
 	users, err := os.ReadFile("/proc/self/uid_map")
 	ids := strings.Fields(string(users))
 	return err == nil && len(ids) == 3 && ids[2] == "1"
@@ -94,7 +95,7 @@ func loopbackUp() error {
 	return nil
 }
 
-// setKernel changes a setting of this process's network namespace.
+// setKernel changes a kernel setting of this process's network namespace.
 func setKernel(name, value string) error {
 	path := filepath.Join("/proc/sys", filepath.FromSlash(strings.ReplaceAll(name, ".", "/")))
 	if err := os.WriteFile(path, []byte(value+"\n"), 0); err != nil {

@@ -9,10 +9,10 @@ import (
 
 var errNamespace = errors.New("kernel settings can only be varied on Linux: remove sysctl")
 
-// Isolate has a program start in a network namespace of its own, which only Linux has.
+// Isolate is for network namespaces, which only Linux has.
 func Isolate(*exec.Cmd) error { return errNamespace }
 
-// Inside says whether this process was started in a network namespace of its own by Isolate.
+// Inside reports whether Isolate started this process in its own network namespace.
 func Inside() bool { return false }
 
 func insideNamespace() error { return errNamespace }

@@ -26,23 +26,23 @@ import (
 	"plimsoll/internal/lab/scrape"
 )
 
-// one is one run: a service is started with a value, loaded, measured and ended.
+// one is one run: the service is started with a value, loaded, measured and ended.
 type one struct {
 	doing     *doing
 	value     Value
 	run       Run
 	variables map[string]string
-	mark      string // of what is started, in its environment
+	mark      string // identifies the run's processes, in their environment
 	service   *process
 	sampler   *probe.Sampler
 	raw       raw
-	last      float64 // seconds: when memory was last read, by the load's clock
+	last      float64 // when memory was last read, in seconds of the load's clock
 }
 
-// errEnded is of a service that ended by itself.
+// errEnded says that the service ended by itself.
 var errEnded = errors.New("the service ended while it was loaded")
 
-// do does the run. What went wrong is in run.Failed. The service has ended when it returns.
+// do does the run. Errors go to run.Failed. The service has ended when do returns.
 func (o *one) do(ctx context.Context) {
 	err := o.start(ctx)
 	if err == nil {
@@ -73,7 +73,7 @@ func (o *one) tell(doing string) {
 	o.doing.tell(Event{Round: o.run.Round, Turn: o.run.Turn, Value: o.value.Name, Doing: doing})
 }
 
-// start prepares everything that the value sets, starts the service and waits until it is ready.
+// start prepares the settings of the value, starts the service and waits until it is ready.
 func (o *one) start(ctx context.Context) error {
 	e := o.doing.experiment
 	o.tell("starting")
@@ -98,7 +98,7 @@ func (o *one) start(ctx context.Context) error {
 	return o.awaitReady(ctx)
 }
 
-// environment is what the service and the command have in theirs on top of this process's own.
+// environment is what the service and the command get in addition to this process's environment.
 func (o *one) environment() (env []setting) {
 	for _, s := range o.doing.experiment.env {
 		env = append(env, setting{s.name, fill(s.text, o.variables)})
@@ -106,15 +106,13 @@ func (o *one) environment() (env []setting) {
 	return append(env, setting{markVariable, o.mark})
 }
 
-// readyEvery is the time between two looks at whether the service is ready, and readyLook bounds
-// one.
+// readyEvery is the time between two readiness checks, and readyLook the limit of one.
 const (
 	readyEvery = 20 * time.Millisecond
 	readyLook  = 2 * time.Second
 )
 
-// awaitReady waits until the service shows that it is ready. It fails when that takes too long, or
-// the service ends.
+// awaitReady waits until the service is ready. It fails if that takes too long or the service ends.
 func (o *one) awaitReady(ctx context.Context) error {
 	r := &o.doing.experiment.ready
 	bounded, cancel := context.WithTimeout(ctx, r.within)
@@ -148,7 +146,7 @@ func (o *one) awaitReady(ctx context.Context) error {
 	}
 }
 
-// answers says whether a URL is answered well.
+// answers reports whether a URL is answered with a status below 400.
 func answers(ctx context.Context, url string) bool {
 	ctx, cancel := context.WithTimeout(ctx, readyLook)
 	defer cancel()
@@ -165,7 +163,7 @@ func answers(ctx context.Context, url string) bool {
 	return response.StatusCode < 400
 }
 
-// accepts says whether a port of this machine, or an address, takes connections.
+// accepts reports whether a port of this machine, or an address, accepts connections.
 func accepts(ctx context.Context, port string) bool {
 	ctx, cancel := context.WithTimeout(ctx, readyLook)
 	defer cancel()
@@ -181,10 +179,10 @@ func accepts(ctx context.Context, port string) bool {
 	return true
 }
 
-// measure loads the service, and reads what there is to read before and after.
+// measure loads the service and takes the readings before and after.
 func (o *one) measure(ctx context.Context) error {
 	e := o.doing.experiment
-	// What works on when the service has gone would wait for it without end.
+	// Without this, the load or the command would wait for a service that has ended.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -233,7 +231,7 @@ func (o *one) load(ctx context.Context) error {
 	}
 	o.raw.after = o.read()
 	o.raw.load, o.raw.timeout = totals, l.Timeout.Seconds()
-	// They take much room, and nothing here reads them.
+	// They take much memory, and no analysis reads them.
 	totals.ConcurrencyAtSend, totals.Lag = nil, measure.Sparse{}
 	if totals.Ended[measure.OK] == 0 {
 		return fmt.Errorf("not one request was answered well: %s", example(totals))
@@ -242,7 +240,7 @@ func (o *one) load(ctx context.Context) error {
 	return nil
 }
 
-// example is what the first of the failures looked like.
+// example describes one of the failures.
 func example(t *measure.Totals) string {
 	for _, kind := range slices.Sorted(maps.Keys(t.Examples)) {
 		return kind + ": " + strict.Clip(t.Examples[kind])
@@ -250,7 +248,7 @@ func example(t *measure.Totals) string {
 	return "there was none"
 }
 
-// loadOptions are what warm-up and measurement have in common.
+// loadOptions returns the options that warm-up and measurement share.
 func (o *one) loadOptions(ctx context.Context) (load.Options, error) {
 	l := o.doing.experiment.Load
 	target, err := load.Resolve(ctx, fill(l.URL, o.variables), load.TLSOptions{})
@@ -290,7 +288,8 @@ func (o *one) loadOptions(ctx context.Context) (load.Options, error) {
 	return options, nil
 }
 
-// during is a load for so long, at a rate or, where that is 0, in a closed loop.
+// during returns options for a load of the given length, at a rate, or in a closed loop if the rate
+// is 0.
 func (o *one) during(options load.Options, length time.Duration, rate float64) load.Options {
 	if rate == 0 {
 		options.Duration = length
@@ -304,11 +303,11 @@ func (o *one) during(options load.Options, length time.Duration, rate float64) l
 	return options
 }
 
-// memoryEvery is the time between two looks at the service's memory, in seconds.
+// memoryEvery is the time between two readings of the service's memory, in seconds.
 const memoryEvery = 1
 
-// memory notes how much the service has, about once a second. The load calls it, one window after
-// the other.
+// memory reads the service's memory about once a second. The load calls it, one window after
+// another.
 func (o *one) memory(now float64) {
 	if now > 0 && now-o.last < memoryEvery {
 		return
@@ -317,7 +316,7 @@ func (o *one) memory(now float64) {
 	o.raw.rss = max(o.raw.rss, o.sampler.Sample(0).Values[measure.TargetRSS])
 }
 
-// watchMemory notes the same while a command runs, until what it returns is called.
+// watchMemory reads the memory while a command runs, until the returned function is called.
 func (o *one) watchMemory(ctx context.Context) (settled func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -334,8 +333,8 @@ func (o *one) watchMemory(ctx context.Context) (settled func()) {
 	}
 }
 
-// read reads the probes, and the metrics page where there is one. What cannot be read is missing in
-// the figures that need it.
+// read reads the probes, and the metrics page if there is one. If a reading fails, the figures that
+// need it are missing.
 func (o *one) read() map[string]float64 {
 	values := o.sampler.Sample(0).Values
 	o.raw.rss = max(o.raw.rss, values[measure.TargetRSS])
@@ -348,7 +347,7 @@ func (o *one) read() map[string]float64 {
 	return values
 }
 
-// command runs the command that prints figures, an object of JSON with numbers in it.
+// command runs the command that prints figures: a JSON object with numbers.
 func (o *one) command(ctx context.Context) error {
 	o.tell("measuring")
 	e := o.doing.experiment

@@ -20,37 +20,35 @@ import (
 )
 
 const (
-	// maxTail is how much of a program's output is kept, in bytes: its end, for a person.
+	// maxTail is how many bytes of a program's output are kept for display: its end.
 	maxTail = 4 << 10
-	// maxPrinted bounds what a command may print, whose figures are read.
+	// maxPrinted is the largest output of a command whose figures are read.
 	maxPrinted = 1 << 20
-	// pipeDelay is how long after a program's end its output may still be held open by what it left
-	// behind.
+	// pipeDelay is how long after a program's end the processes that it left behind may keep its
+	// output open.
 	pipeDelay = time.Second
-	// setupTime and commandTime bound commands that are run to their end.
+	// setupTime and commandTime bound commands that run to their end.
 	setupTime   = 15 * time.Minute
 	commandTime = 2 * time.Minute
 )
 
-// outsideVariable tells a program that was started in a network namespace of its own which one it
-// was started from. What that program starts does not get to know.
+// outsideVariable tells a program in its own network namespace from which namespace it was started.
+// The program does not pass it on.
 const outsideVariable = "PLIMSOLL_OUTSIDE_NAMESPACE"
 
-// markVariable is what all processes of a run have in their environment, and nobody else has the
-// value of.
+// markVariable is in the environment of all processes of a run. Its value is unique to the run.
 const markVariable = "PLIMSOLL_RUN"
 
-// process is a program that was started, with everything it started itself that has stayed in its
-// group of processes.
+// process is a started program, with all its children that stayed in its process group.
 type process struct {
 	cmd   *exec.Cmd
 	out   *tail
 	ended chan struct{} // closed when the program has ended
-	err   error         // how it ended, once it has
+	err   error         // how it ended; valid once ended is closed
 }
 
-// launch starts a program. waitFor is a text that out.seen tells of; it may be empty. stdout is nil
-// when what it prints is only for a person.
+// launch starts a program. waitFor is a text that closes out.seen; it may be empty. stdout is nil
+// if the output is only for display.
 func launch(
 	words []string, dir string, env []setting, waitFor string, stdout *tail,
 ) (*process, error) {
@@ -74,8 +72,8 @@ func launch(
 	p.cmd.WaitDelay = pipeDelay
 	started := make(chan error)
 	go func() {
-		// A process ends with the thread that started it, so that thread must not end before: it is
-		// kept until then.
+		// Pdeathsig ends a process with the thread that started it, so that thread must live as
+		// long as the process.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -91,7 +89,7 @@ func launch(
 	return p, nil
 }
 
-// plainError is an error without the operation and the program before it.
+// plainError is an error without the operation and the program name before it.
 func plainError(err error) error {
 	if bare, ok := errors.AsType[*exec.Error](err); ok {
 		return bare.Err
@@ -99,7 +97,7 @@ func plainError(err error) error {
 	return disk.Cause(err)
 }
 
-// how says how the program ended: "exit status 2". It has ended.
+// how says how the program ended: "exit status 2". Call it only after the end.
 func (p *process) how() string {
 	if p.cmd.ProcessState == nil {
 		return fmt.Sprint(p.err)
@@ -107,10 +105,10 @@ func (p *process) how() string {
 	return p.cmd.ProcessState.String()
 }
 
-// stop ends the program and all that is in its group: it asks, and after grace it makes them. It
-// returns when the program has ended. What has left the group is endStrays' to end.
+// stop ends the program and its process group: with SIGTERM, and after grace with SIGKILL. It
+// returns after the program has ended. endStrays ends what has left the group.
 func (p *process) stop(grace time.Duration) {
-	// An error says that there is nobody left, which is what is wanted.
+	// An error means that no process is left, which is fine.
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
 	patience := time.NewTimer(grace)
 	defer patience.Stop()
@@ -122,7 +120,7 @@ func (p *process) stop(grace time.Duration) {
 	<-p.ended
 }
 
-// finish runs a command to its end. It is ended after limit, or when ctx ends.
+// finish runs a command to its end. The command is killed after limit, or when ctx ends.
 func finish(
 	ctx context.Context, words []string, dir string, env []setting, limit time.Duration,
 	stdout *tail,
@@ -150,7 +148,7 @@ func finish(
 	return nil
 }
 
-// withOutput is an error of a program with the end of what it printed.
+// withOutput is a program's error with the end of its output.
 type withOutput struct {
 	error
 	output string
@@ -158,7 +156,7 @@ type withOutput struct {
 
 func (e withOutput) Unwrap() error { return e.error }
 
-// outputOf is the output that an error carries.
+// outputOf returns the output that an error carries.
 func outputOf(err error) string {
 	if o, ok := errors.AsType[withOutput](err); ok {
 		return o.output
@@ -173,14 +171,14 @@ type tail struct {
 	limit  int
 	cut    bool
 	wanted []byte
-	seen   chan struct{} // closed when wanted was written
+	seen   chan struct{} // closed when wanted has been written
 }
 
 func newTail(limit int, wanted string) *tail {
 	return &tail{limit: limit, wanted: []byte(wanted), seen: make(chan struct{})}
 }
 
-// Write implements io.Writer. It never fails: a program must not end because it prints much.
+// Write implements io.Writer. It never fails: a program must not end because it prints a lot.
 func (t *tail) Write(text []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

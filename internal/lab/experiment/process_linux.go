@@ -10,23 +10,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// attributes give a program a group of processes of its own, so that all of it can be ended. The
-// program itself, and not what it has started, is ended when this process ends, however that does.
+// attributes give a program its own process group, so that the whole group can be ended. If this
+// process ends for whatever reason, the kernel ends the program itself, but not what it has
+// started.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
 const (
-	// sweeps is how often strays are looked for: one may have started another while it was looked
-	// for.
+	// sweeps bounds the searches for strays: one may have started another during a search.
 	sweeps = 10
-	// strayTime is how long one that was killed may take to be gone, in milliseconds.
+	// strayTime is how long to wait for a killed stray to end, in milliseconds.
 	strayTime = 2000
 )
 
-// endStrays ends what has left its group, as a worker with a session of its own has: whatever still
-// has the mark in its environment. A process that has wiped its environment cannot be distinguished
-// from anybody else's, and stays.
+// endStrays ends processes that have left their group, such as a worker with its own session: all
+// that still have the mark in their environment. A process that has cleared its environment cannot
+// be distinguished from other processes and is not ended.
 func endStrays(mark string) {
 	entry := []byte(markVariable + "=" + mark)
 	for range sweeps {
@@ -47,14 +47,14 @@ func endStrays(mark string) {
 	}
 }
 
-// carries says whether a process has the entry in its environment. One that has ended has none.
+// carries reports whether a process has the entry in its environment. An ended process has none.
 func carries(pid int, entry []byte) bool {
 	environment, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	return err == nil && bytes.Contains(environment, entry)
 }
 
-// end kills a process and waits until it is gone. Its number may have become somebody else's since
-// it was looked at, so it is looked at again when a descriptor holds on to who has the number now.
+// end kills a process and waits until it has ended. Its process id may have been reused since the
+// search. So end checks again while a descriptor holds the process that has the id now.
 func end(pid int, entry []byte) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -62,7 +62,7 @@ func end(pid int, entry []byte) {
 	}
 	defer unix.Close(fd)
 	if carries(pid, entry) && unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) == nil {
-		// Whether it is gone by then, the next look tells.
+		// The next search shows whether it has ended by then.
 		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, strayTime)
 	}
 }

@@ -4,7 +4,7 @@ package experiment
 
 import "syscall"
 
-// attributes give a program a group of processes of its own, so that all of it can be ended.
+// attributes give a program its own process group, so that the whole group can be ended.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // endStrays does nothing: only Linux shows the environments of processes.

@@ -23,15 +23,15 @@ const (
 	maxValues   = 20
 	maxFigures  = 30
 	maxRepeat   = 500
-	maxPairs    = 5 // values of which each is compared with each
+	maxPairs    = 5 // values if each is compared with each
 	maxCommands = 50
 	maxWords    = 200
-	maxTime     = time.Hour // of a run's parts
+	maxTime     = time.Hour // of each part of a run
 	maxText     = 64 << 10  // bytes of a text
 	leastAlpha  = 1e-6
 )
 
-// What a file that does not say has.
+// Defaults.
 const (
 	usualRepeat      = 10
 	usualCool        = time.Second
@@ -45,8 +45,8 @@ const (
 	usualRelevant    = 0.01
 )
 
-// Read reads an experiment from a file. The error is a config.Errors with everything that is wrong,
-// one line each. It reads the scenario too, if there is one, and starts nothing.
+// Read reads an experiment from a file. The error is a config.Errors with all problems, one per
+// line. It also reads the scenario, if there is one. It starts nothing.
 func Read(path string) (*Experiment, error) {
 	r := &strict.Reader{
 		File:  path,
@@ -134,7 +134,7 @@ func (e *Experiment) read(root strict.Value) {
 	e.readNumbers(top)
 }
 
-// readNumbers reads how often, how long and how sure.
+// readNumbers reads the repetitions, times and statistical levels.
 func (e *Experiment) readNumbers(top strict.Fields) {
 	if v, ok := top.Get("repeat"); ok {
 		if n, ok := between(v, 1, maxRepeat); ok {
@@ -159,7 +159,7 @@ func (e *Experiment) readNumbers(top strict.Fields) {
 	}
 }
 
-// share is a number from 0 to 1, or a percentage.
+// share reads a number from 0 to 1, or a percentage.
 func share(v strict.Value) (float64, bool) {
 	text, ok := v.Scalar()
 	if !ok {
@@ -176,7 +176,7 @@ func share(v strict.Value) (float64, bool) {
 	return n, true
 }
 
-// readVary reads what differs.
+// readVary reads the values that differ.
 func (e *Experiment) readVary(v strict.Value) {
 	f, ok := v.Fields("name", "values")
 	if !ok {
@@ -207,7 +207,7 @@ func (e *Experiment) readVary(v strict.Value) {
 	}
 }
 
-// nameForm is what a value's name is made of: it may become part of a file's name.
+// nameForm is the form of a value's name: the name may become part of a file name.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+%=-]{0,39}$`)
 
 func readValue(v strict.Value) (value Value) {
@@ -315,10 +315,10 @@ func (e *Experiment) readMeasure(v strict.Value) {
 // sysctlForm is a kernel setting that may belong to a network namespace.
 var sysctlForm = regexp.MustCompile(`^net(\.[a-z0-9_-]+)+$`)
 
-// environmentForm is a name of an environment variable.
+// environmentForm is the form of an environment variable's name.
 var environmentForm = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// readSettings reads what is set before the service starts.
+// readSettings reads the settings made before the service starts.
 func (e *Experiment) readSettings(top strict.Fields) {
 	for name, into := range map[string]*[]setting{"env": &e.env, "sysctl": &e.sysctl} {
 		v, ok := top.Get(name)
@@ -366,7 +366,7 @@ func (e *Experiment) readSettings(top strict.Fields) {
 	e.config = append(e.config, s)
 }
 
-// readReady reads how the service shows that it is.
+// readReady reads how the service shows that it is ready.
 func (e *Experiment) readReady(v strict.Value) {
 	e.ready.within = usualWithin
 	f, ok := v.Fields("url", "line", "port", "within")
@@ -387,7 +387,7 @@ func (e *Experiment) readReady(v strict.Value) {
 	}
 }
 
-// readLoad reads what is offered.
+// readLoad reads the load.
 func readLoad(v strict.Value) *Load {
 	l := &Load{
 		Connections: usualConnections,
@@ -449,7 +449,7 @@ func readLoad(v strict.Value) *Load {
 	return l
 }
 
-// readRequest reads what is sent.
+// readRequest reads the request.
 func (l *Load) readRequest(f strict.Fields, dir string) {
 	if at, ok := f.Get("scenario"); ok {
 		l.Scenario, _ = at.Text()
@@ -494,7 +494,7 @@ func readCommands(v strict.Value) (all [][]string) {
 	return all
 }
 
-// readCommand reads a program and its arguments. No shell sees them.
+// readCommand reads a program and its arguments. No shell interprets them.
 func readCommand(v strict.Value, known []string) (words []string) {
 	if v.IsScalar() {
 		v.Fail("a command is a list, as no shell reads it; write [\"./server\", " +
@@ -520,7 +520,7 @@ func readCommand(v strict.Value, known []string) (words []string) {
 	return words
 }
 
-// filled is a text whose variables are to be filled in later.
+// filled reads a text whose variables are replaced later.
 func filled(v strict.Value, known []string) (string, bool) {
 	text, ok := plain(v)
 	if !ok {
@@ -533,7 +533,7 @@ func filled(v strict.Value, known []string) (string, bool) {
 	return text, true
 }
 
-// plain is a text or number of a bounded length.
+// plain reads a text or number of bounded length.
 func plain(v strict.Value) (string, bool) {
 	text, ok := v.Scalar()
 	if ok && (len(text) > maxText || strings.ContainsRune(text, 0)) {

@@ -14,15 +14,15 @@ import (
 	"plimsoll/internal/lab/probe"
 )
 
-// Options are how an experiment is done.
+// Options say how an experiment is done.
 type Options struct {
-	// Dir is the directory that is written; it is made, and must not hold anything.
+	// Dir is the directory to write. It is created, and must be empty if it exists.
 	Dir string
 	// Seed makes the order of the values and the load's random choices repeatable.
 	Seed uint64
-	// Loops is the generator's event loops; one.
+	// Loops is the number of the generator's event loops; 0 for one.
 	Loops int
-	// Tell is told what is done. It is called on one goroutine at a time, and may be nil.
+	// Tell is called for each event, on one goroutine at a time. It may be nil.
 	Tell func(e Event)
 	// Tool and Command are for the manifest.
 	Tool    string
@@ -36,19 +36,20 @@ type Event struct {
 	Value                      string
 	// Doing is "setting up", "starting", "warming up", "measuring", "stopping" or "cooling down".
 	Doing string
-	// Run is the one that has just ended; nil at other times.
+	// Run is the run that has just ended; nil at other times.
 	Run *Run
-	// Left is about how long it still takes.
+	// Left is the approximate remaining time.
 	Left time.Duration
 }
 
-// givenUp is after how many failures in a row a value is not tried again: each may take as long as
-// the service was given to be ready.
+// givenUp is the number of consecutive failures after which a value is not tried again: each may
+// take as long as the service may take to become ready.
 const givenUp = 2
 
-// Run does an experiment: its setup, then its rounds. It returns what was shown, also when ctx ends
-// before it is done, with Result.Early set. A value whose service fails is marked so, and the
-// others go on. An error means that nothing was measured at all, or that it could not be written.
+// Run does an experiment: its setup, then its rounds. It returns the result, even if ctx ends
+// before it is done; then Result.Early is set. If the service fails with a value, the value is
+// marked so and the others continue. An error means that nothing was measured, or that it could not
+// be written.
 func (e *Experiment) Run(ctx context.Context, o Options) (*Result, error) {
 	if e.Isolated() {
 		if err := insideNamespace(); err != nil {
@@ -68,7 +69,7 @@ func (e *Experiment) Run(ctx context.Context, o Options) (*Result, error) {
 		failures:   make([]int, len(e.Values)),
 		done:       make([]int, len(e.Values)),
 	}
-	// Before the directory is made: after a setup that failed the same command can be given again.
+	// Before creating the directory, so that the same command can be repeated after a failed setup.
 	err = d.setUp(ctx)
 	if err != nil && ctx.Err() == nil {
 		return nil, err
@@ -82,8 +83,7 @@ func (e *Experiment) Run(ctx context.Context, o Options) (*Result, error) {
 	return d.conclude(ctx, err)
 }
 
-// conclude says what was shown, and writes it. err is why the rounds ended before they were done,
-// when ctx is not.
+// conclude makes the result and writes it. err is why the rounds ended early, unless ctx ended.
 func (d *doing) conclude(ctx context.Context, err error) (*Result, error) {
 	early := ""
 	switch {
@@ -102,10 +102,10 @@ func (d *doing) conclude(ctx context.Context, err error) (*Result, error) {
 	return result, nil
 }
 
-// Again says what a directory that was written has shown, from its raw results.
+// Again analyses the raw results of a directory again.
 func (r *Record) Again() *Result { return Analyse(r, r.Early) }
 
-// Manifest says what is to be done, as it is written down.
+// Manifest is the plan in the form in which it is written.
 func (e *Experiment) Manifest(o Options) Manifest {
 	return Manifest{
 		SchemaVersion: SchemaVersion,
@@ -127,19 +127,19 @@ func (e *Experiment) Manifest(o Options) Manifest {
 	}
 }
 
-// doing is an experiment under way.
+// doing is the state of a running experiment.
 type doing struct {
 	experiment *Experiment
 	options    Options
 	work       string
 	writer     *writer
 	record     Record
-	failures   []int // of each value, in a row
+	failures   []int // consecutive failures of each value
 	done       []int // runs of each value
 	spent      time.Duration
 }
 
-// setUp runs the setup's commands: each once, or once for each value where it differs between them.
+// setUp runs the setup's commands: each once, or once for each value if it differs between them.
 func (d *doing) setUp(ctx context.Context) error {
 	for _, command := range d.experiment.setup {
 		values := d.experiment.Values
@@ -161,7 +161,8 @@ func (d *doing) setUp(ctx context.Context) error {
 	return nil
 }
 
-// variables are what is known of a value before a run. Its own text may name the folder.
+// variables are the variables of a value known before a run. The value's text may itself contain
+// the work folder.
 func (d *doing) variables(v Value) map[string]string {
 	return map[string]string{
 		varWork:  d.work,
@@ -170,8 +171,8 @@ func (d *doing) variables(v Value) map[string]string {
 	}
 }
 
-// rounds does the rounds. In each, the values take turns in an order of its own, so that none
-// always comes after the same other one.
+// rounds does the rounds. Each has its own order of the values, so that no value always follows the
+// same other one.
 func (d *doing) rounds(ctx context.Context) error {
 	e := d.experiment
 	for round := 1; round <= e.Repeat; round++ {
@@ -196,8 +197,8 @@ func (d *doing) rounds(ctx context.Context) error {
 			if err := d.writer.run(&o.run); err != nil {
 				return err
 			}
-			// What was written and is not analysed need not be held: histograms of ten thousand
-			// runs are gigabytes.
+			// Data that is written and not analysed is not kept: histograms of ten thousand runs
+			// are gigabytes.
 			o.run.Totals, o.run.Before, o.run.After = nil, nil, nil
 			d.record.Runs = append(d.record.Runs, o.run)
 			d.tell(Event{Round: round, Turn: turn + 1, Value: o.run.Value, Run: &o.run})
@@ -215,7 +216,7 @@ func (d *doing) rounds(ctx context.Context) error {
 	return nil
 }
 
-// allFailed says that no value is left to try.
+// allFailed reports whether no value is left to try.
 func (d *doing) allFailed() bool {
 	for _, n := range d.failures {
 		if n < givenUp {
@@ -225,7 +226,7 @@ func (d *doing) allFailed() bool {
 	return true
 }
 
-// tell tells of an event, with what is left to do at the pace so far.
+// tell reports an event, with an estimate of the remaining time.
 func (d *doing) tell(event Event) {
 	if d.options.Tell == nil {
 		return
@@ -247,7 +248,7 @@ func (d *doing) tell(event Event) {
 	d.options.Tell(event)
 }
 
-// pause waits, unless ctx ends.
+// pause waits for d, or until ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -259,8 +260,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// writeConfig writes the files that a value is configured with. They lie in the experiment's own
-// folder.
+// writeConfig writes a value's configuration files. They must be in the experiment's own folder.
 func (d *doing) writeConfig(files []setting, variables map[string]string) error {
 	for _, s := range files {
 		path := fill(s.name, variables)
