@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// format is a format that has been chosen.
+// format is the chosen format.
 type format struct {
 	name string
 	open func(in *bufio.Reader) source
-	// sorted says that the whole document is put in order of time, as far as memory allows: a HAR's
-	// entries come in any.
+	// sorted says that the whole document is sorted by time, as far as memory allows: the entries
+	// of a HAR come in any order.
 	sorted bool
 }
 
 const formats = `the formats are combined, common, json, har, and an nginx log_format ` +
 	`such as '$remote_addr [$time_local] "$request" $status'`
 
-// choose makes the format that was asked for, or the one that the log's beginning tells.
+// choose makes the requested format, or guesses it from the beginning of the log.
 func choose(begin []byte, o *Options) (format, error) {
 	name := strings.ToLower(o.Format)
 	switch {
@@ -77,7 +77,7 @@ func known(text string) *logFormat {
 
 var beginsHAR = regexp.MustCompile(`^\s*\{\s*"log"\s*:\s*\{`)
 
-// guess tells the format by the first lines: what most of them can be read as.
+// guess picks the format that fits most of the first lines.
 func guess(begin []byte) (string, error) {
 	switch {
 	case beginsHAR.Match(begin):

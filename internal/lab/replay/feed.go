@@ -5,23 +5,22 @@ import (
 	"sync/atomic"
 )
 
-// A feed carries requests from the reading goroutine to one loop, in batches, so that there is one
-// channel operation for a few hundred requests.
+// A feed carries requests from the reading goroutine to one loop. It sends batches, so that there
+// is one channel operation for a few hundred requests.
 //
-// Steps: the reader fills a batch and sends it (ready); the loop's schedule takes requests from it
-// one by one (next), its player begins them in the same order (begin), and when the last one's
-// bytes have been copied out the batch goes back (spare). Invariants: a batch is touched by the
-// side that has it alone; the loop never waits, as spare has room for all batches there are; the
-// number of batches of a feed is bounded, and with it what the generator can hold of arrivals that
-// wait for a connection. Rejected: a ring of entries with atomics, which moves a cache line for
-// each request, and a batch that lives until its last answer, as one slow answer would hold
-// hundreds of requests.
+// Steps: the reader fills a batch and sends it (ready). The loop's schedule takes requests from it
+// one by one (next), and its player begins them in the same order (begin). When the bytes of the
+// last one have been copied out, the batch goes back (spare). Invariants: only the side that has a
+// batch touches it. The loop never waits, because spare has room for all batches. The number of a
+// feed's batches is bounded, which bounds the arrivals waiting for a connection in the generator.
+// Rejected: a ring of entries with atomics, which moves a cache line for each request; and a batch
+// that lives until its last answer, because one slow answer would hold hundreds of requests.
 
 const (
 	batchEntries = 256
-	batchBytes   = 32 << 10 // a batch with more is full
-	// aheadBatches is how far the reader may be ahead of the loop, and maxBatches how many there
-	// are in all: the rest may wait for connections.
+	batchBytes   = 32 << 10 // a batch with at least as many bytes is full
+	// aheadBatches is how far the reader may be ahead of the loop. maxBatches is the number of all
+	// batches: the rest may wait for connections.
 	aheadBatches = 16
 	maxBatches   = 1024
 )
@@ -35,31 +34,31 @@ type entry struct {
 	name   uint8
 }
 
-// batch is a number of requests one behind the other.
+// batch is a number of requests, one after the other.
 type batch struct {
 	entries []entry
 	bytes   []byte
-	left    int    // requests whose bytes may still be asked for; the loop's
-	next    *batch // the one that was received after it; the loop's
+	left    int    // requests whose bytes may still be needed; the loop's
+	next    *batch // the batch received after it; the loop's
 }
 
-// feed is the way to one loop.
+// feed is the connection to one loop.
 type feed struct {
 	ready chan *batch
 	spare chan *batch
 
-	// The reader's.
+	// For the reader.
 	filling *batch
 	made    int
 
-	// The loop's.
+	// For the loop.
 	taking   *batch // the schedule takes from it
-	taken    int    // entries of it that were taken
-	begin    *batch // the player begins those of it; nil when all that was taken has been begun
+	taken    int    // number of its entries taken
+	begin    *batch // the player begins its entries; nil if all taken entries have begun
 	begun    int
-	last     *batch // the newest that was received
+	last     *batch // the newest batch received
 	over     bool
-	sessions []*session // that are free
+	sessions []*session // unused ones
 	count    atomic.Uint64
 }
 
@@ -67,7 +66,7 @@ func newFeed() *feed {
 	return &feed{ready: make(chan *batch, aheadBatches), spare: make(chan *batch, maxBatches)}
 }
 
-// add puts a request into the batch that is being filled. full asks the reader to send it.
+// add puts a request into the batch being filled. If full is true, the reader must send the batch.
 func (f *feed) add(ctx context.Context, due int64, h *held) (full bool, err error) {
 	if f.filling == nil {
 		if f.filling, err = f.empty(ctx); err != nil {
@@ -82,7 +81,7 @@ func (f *feed) add(ctx context.Context, due int64, h *held) (full bool, err erro
 	return len(b.entries) == batchEntries || len(b.bytes) >= batchBytes, nil
 }
 
-// empty is a batch to fill; it waits when there are as many as there may be.
+// empty returns a batch to fill. It waits if the number of batches has reached its limit.
 func (f *feed) empty(ctx context.Context) (*batch, error) {
 	select {
 	case b := <-f.spare:
@@ -101,7 +100,8 @@ func (f *feed) empty(ctx context.Context) (*batch, error) {
 	}
 }
 
-// trySend sends what has been filled, if there is something and if there is room for it.
+// trySend sends the filled batch, if there is one and the channel has room for it. It returns false
+// only if there was no room.
 func (f *feed) trySend() (sent bool) {
 	if f.filling == nil {
 		return true
@@ -116,7 +116,7 @@ func (f *feed) trySend() (sent bool) {
 	}
 }
 
-// send waits until there is room.
+// send is trySend, but waits for room.
 func (f *feed) send(ctx context.Context) error {
 	if f.trySend() {
 		return nil
@@ -130,7 +130,7 @@ func (f *feed) send(ctx context.Context) error {
 	}
 }
 
-// Next is pace.Schedule's. Only the feed's loop may call it.
+// Next implements pace.Schedule. Only the feed's loop may call it.
 func (f *feed) Next() (due int64, ok bool) {
 	if f.taking == nil && !f.receive() {
 		return 0, false
@@ -164,10 +164,10 @@ func (f *feed) receive() bool {
 	}
 }
 
-// Pending is pace.Streamed's.
+// Pending implements pace.Streamed.
 func (f *feed) Pending() bool { return !f.over }
 
-// session begins the oldest request that has been taken and not begun.
+// session begins the oldest request that was taken and has not begun.
 func (f *feed) session() (*batch, *entry) {
 	b := f.begin
 	e := &b.entries[f.begun]
@@ -177,7 +177,7 @@ func (f *feed) session() (*batch, *entry) {
 	return b, e
 }
 
-// release says that one request's bytes are not needed any more.
+// release is called when the bytes of one request are no longer needed.
 func (f *feed) release(b *batch) {
 	if b.left--; b.left > 0 {
 		return

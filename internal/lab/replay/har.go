@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// har reads the entries of a HAR document one after the other. An entry may hold a whole answer, so
-// its size is bounded by what may be read for it.
+// har reads the entries of a HAR document one by one. An entry may contain a whole answer, so the
+// bytes read for it are bounded.
 type har struct {
 	budget  *budget
 	decoder *json.Decoder
-	inside  bool // of log.entries
+	inside  bool // log.entries
 	entry   harEntry
 }
 
-// harEntry is what of an entry matters.
+// harEntry has the fields of an entry that a replay uses.
 type harEntry struct {
 	Started string `json:"startedDateTime"`
 	Request struct {
@@ -33,8 +33,8 @@ type harEntry struct {
 	Response struct{ Status int }
 }
 
-// harAgent is the User-Agent of a list of headers, and all that is kept of it: of "{}," three bytes
-// would become a header of thirty.
+// harAgent is the User-Agent in a list of headers. Nothing else of the list is kept: the three
+// bytes "{}," would become a header of thirty.
 type harAgent string
 
 // UnmarshalJSON implements json.Unmarshaler.
@@ -61,19 +61,19 @@ func (a *harAgent) UnmarshalJSON(list []byte) error {
 	return nil
 }
 
-// maxEntry bounds an entry, in bytes.
+// maxEntry is the largest entry, in bytes.
 const maxEntry = 64 << 20
 
-// budget is a reader that gives so many bytes and then an error.
+// budget is a reader that returns an error after left bytes.
 type budget struct {
 	in   io.Reader
 	left int
 }
 
-// errEntry ends a HAR in which something is larger than is held in memory.
+// errEntry ends a HAR in which something is larger than may be held in memory.
 var errEntry = errors.New("an entry is larger than 64 MiB, or the document is not a HAR")
 
-// Read reads.
+// Read implements io.Reader.
 func (b *budget) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, errEntry
@@ -88,8 +88,8 @@ func newHAR(in *bufio.Reader) *har {
 	return &har{budget: b, decoder: json.NewDecoder(b)}
 }
 
-// next reads an entry. What is wrong with the document ends it; what is wrong with an entry's
-// values is that entry's fault.
+// next reads an entry. An error in the document ends it; an error in an entry's values only
+// concerns that entry.
 func (h *har) next(r *record) error {
 	r.reset()
 	h.budget.left = maxEntry
@@ -120,7 +120,7 @@ func (h *har) next(r *record) error {
 	return nil
 }
 
-// enter goes to the first of log.entries.
+// enter goes to the first entry of log.entries.
 func (h *har) enter() error {
 	if err := h.open('{'); err != nil {
 		return err
@@ -148,7 +148,7 @@ func (h *har) open(bracket json.Delim) error {
 	return nil
 }
 
-// find passes over an object's fields up to the one of that name.
+// find skips an object's fields up to the one with the given name.
 func (h *har) find(name string) error {
 	for h.decoder.More() {
 		key, err := h.decoder.Token()
@@ -174,7 +174,7 @@ func (h *har) damaged(err error) error {
 	return fmt.Errorf("the HAR is damaged at byte %d: %w", h.decoder.InputOffset(), err)
 }
 
-// fill makes a record of the entry.
+// fill fills a record from the entry.
 func (h *har) fill(r *record) {
 	e := &h.entry
 	r.line = fmt.Appendf(nil, "%s %s %s", e.Started, e.Request.Method, e.Request.URL)

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// jsonLines reads a JSON object a line. It looks only for the fields it wants and passes over the
-// rest without a copy: encoding/json takes several microseconds for a line, and a log has millions.
+// jsonLines reads one JSON object per line. It looks only for the wanted fields and skips the rest
+// without copying: encoding/json takes several microseconds for a line, and a log has millions.
 type jsonLines struct {
 	wants []want
-	into  []string // the objects that have wanted fields, such as "request."
-	path  []byte   // of the key that is being read
+	into  []string // objects with wanted fields, such as "request."
+	path  []byte   // the path of the key being read
 }
 
 // want is a field to look for.
@@ -22,7 +22,7 @@ type want struct {
 	rank uint8
 }
 
-// usual are the names that common servers and libraries use, those first that tell most.
+// usual are the names that common servers and libraries use, the most informative first.
 var usual = map[variable][]string{
 	vTime: {
 		"msec", "time", "timestamp", "@timestamp", "ts", "time_iso8601", "time_local", "date",
@@ -37,8 +37,8 @@ var usual = map[variable][]string{
 	vTook:    {"request_time"},
 }
 
-// newJSONLines looks for the fields that are named, and for the usual ones of those that are not.
-// first is the beginning of the log: plimsoll's own lines have their duration in another field.
+// newJSONLines looks for the named fields, and for the usual names of all other fields. first is
+// the beginning of the log: plimsoll's own lines have their duration in another field.
 func newJSONLines(fields map[string]string, first []byte) (*jsonLines, error) {
 	j := &jsonLines{}
 	for key, path := range fields {
@@ -96,8 +96,8 @@ func (j *jsonLines) parse(line []byte, r *record) error {
 	return nil
 }
 
-// object reads an object whose fields may be wanted, and returns what stands behind it. It calls
-// itself as deep as wanted names have dots.
+// object reads an object that may have wanted fields, and returns what follows it. It recurses as
+// deep as wanted names have dots.
 func (j *jsonLines) object(b []byte, r *record) (rest []byte, err error) {
 	if len(b) == 0 || b[0] != '{' {
 		return nil, errJSON
@@ -131,7 +131,7 @@ func (j *jsonLines) object(b []byte, r *record) (rest []byte, err error) {
 	}
 }
 
-// value reads or passes over the value of the field that j.path names.
+// value reads or skips the value of the field at j.path.
 func (j *jsonLines) value(b []byte, r *record) (rest []byte, err error) {
 	if len(b) > 0 && b[0] == '{' && j.leads() {
 		j.path = append(j.path, '.')
@@ -150,7 +150,7 @@ func (j *jsonLines) value(b []byte, r *record) (rest []byte, err error) {
 	return b[n:], nil
 }
 
-// leads says whether the object that j.path names has wanted fields.
+// leads reports whether the object at j.path has wanted fields.
 func (j *jsonLines) leads() bool {
 	for _, p := range j.into {
 		if len(p) == len(j.path)+1 && p[:len(j.path)] == string(j.path) {
@@ -160,8 +160,8 @@ func (j *jsonLines) leads() bool {
 	return false
 }
 
-// takeJSON keeps a string, a number, or the first string of an array. null and other values are as
-// if the field were not there.
+// takeJSON keeps a string, a number, or the first string of an array. null and other values count
+// as missing.
 func (r *record) takeJSON(w *want, b []byte) error {
 	if b[0] == '[' {
 		b = skipSpace(b[1:])
@@ -185,8 +185,8 @@ func (r *record) takeJSON(w *want, b []byte) error {
 	return r.take(w.is, b, bytes.IndexByte(b, '\\') >= 0)
 }
 
-// endOfString is the length of the string that b begins with, its quotes included; -1 when it is
-// none.
+// endOfString is the length of the string at the beginning of b, including its quotes; -1 if there
+// is none.
 func endOfString(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {
 		return -1
@@ -208,8 +208,8 @@ func endOfString(b []byte) int {
 	}
 }
 
-// endOfValue is the length of the value that b begins with, -1 when it does not end. Of what it
-// passes over it looks at strings and brackets alone.
+// endOfValue is the length of the value at the beginning of b; -1 if it does not end. In what it
+// skips, it only looks at strings and brackets.
 func endOfValue(b []byte) int {
 	depth := 0
 	for i := 0; i < len(b); {

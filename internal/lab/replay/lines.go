@@ -7,14 +7,14 @@ import (
 	"io"
 )
 
-// lines is a source of which each line is a record.
+// lines is a source with one record per line.
 type lines struct {
 	in     *bufio.Reader
 	parser parser
 }
 
-// next reads a line. One that does not fit into the reader's buffer is passed over as a whole; an
-// empty one has neither line nor fault.
+// next reads a line. A line that does not fit into the reader's buffer is skipped as a whole. For
+// an empty line, both r.line and r.bad are empty.
 func (l *lines) next(r *record) error {
 	r.reset()
 	line, err := l.in.ReadSlice('\n')

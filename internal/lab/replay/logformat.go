@@ -6,34 +6,33 @@ import (
 	"fmt"
 )
 
-// logFormat is an nginx log_format that has been taken apart: what stands before the first
-// variable, then each variable and what stands after it. A variable ends where what stands after it
-// begins.
+// logFormat is a parsed nginx log_format: the text before the first variable, then each variable
+// and the text after it. A variable ends where the text after it begins.
 type logFormat struct {
 	before []byte
 	parts  []part
-	// extra lets a line go on after its end, behind a space: people add fields to the well-known
-	// formats.
+	// extra allows more text after the end of a line, behind a space: people add fields to the
+	// well-known formats.
 	extra bool
 }
 
 type part struct {
 	is    variable
 	after []byte
-	// quoted says that the variable stands in quotes, so that a quote in it has a backslash before
+	// quoted says that the variable is in quotes, so a quote in its value has a backslash before
 	// it.
 	quoted bool
 }
 
-// The well-known formats. Apache's have the client's identity where nginx has a dash; it is hardly
-// ever another.
+// The well-known formats. Apache's have the client's identity where nginx has a dash; it is almost
+// always a dash too.
 const (
 	commonFormat   = `$remote_addr $ident $remote_user [$time_local] "$request" $status $body_bytes_sent`
 	combinedFormat = commonFormat + ` "$http_referer" "$http_user_agent"`
 )
 
-// nginxNames are the variables that matter, with a rank among those that tell the same: the lowest
-// counts.
+// nginxNames are the variables that a replay uses. Of several variables with the same meaning, the
+// one with the lowest rank counts.
 var nginxNames = map[string]struct {
 	is   variable
 	rank int
@@ -51,8 +50,7 @@ var nginxNames = map[string]struct {
 	"request_time":    {vTook, 0},
 }
 
-// newLogFormat takes a log_format apart, and refuses one that does not tell what a replay must
-// know, or not beyond doubt.
+// newLogFormat parses a log_format. It refuses one that lacks what a replay needs, or is ambiguous.
 func newLogFormat(text string) (*logFormat, error) {
 	f := &logFormat{}
 	names := []string{}
@@ -75,7 +73,7 @@ func newLogFormat(text string) (*logFormat, error) {
 	return f, f.assign(names)
 }
 
-// cutVariable is what stands before the next "$", and what stands after it.
+// cutVariable splits text before the next "$".
 func cutVariable(text string) (literal, rest string) {
 	for i := range len(text) {
 		if text[i] == '$' {
@@ -107,7 +105,7 @@ func variableName(text string) (name, rest string) {
 	return name, rest
 }
 
-// assign says what each part is, and checks that the format has all that is needed.
+// assign determines what each part is, and checks that the format has everything needed.
 func (f *logFormat) assign(names []string) error {
 	best := [variables]int{}
 	at := [variables]int{}
@@ -173,7 +171,8 @@ func (f *logFormat) parse(line []byte, r *record) error {
 	return nil
 }
 
-// end finds where the variable ends and where the next one begins, -1 when it does not end.
+// end finds the end of the variable and the beginning of the next one; -1 if the variable does not
+// end.
 func (p *part) end(rest []byte, last, extra bool) (n, next int) {
 	switch {
 	case len(p.after) == 0:
@@ -191,8 +190,8 @@ func (p *part) end(rest []byte, last, extra bool) (n, next int) {
 	return n, n + len(p.after)
 }
 
-// endOfQuoted finds the first quote that has no backslash before it and begins what stands after
-// the variable; -1 when there is none.
+// endOfQuoted finds the first quote without a backslash before it that begins the text after the
+// variable; -1 if there is none.
 func endOfQuoted(rest, after []byte) int {
 	for from := 0; ; {
 		i := bytes.IndexByte(rest[from:], '"')

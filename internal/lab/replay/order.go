@@ -7,37 +7,36 @@ import (
 )
 
 // Servers write a line when its request is over, and several of them write to one file, so lines
-// stand a little out of order, and Apache's times, which are those of the arrival, too. order holds
-// what is young, and gives it back oldest first. What then has the same time cannot be
-// distinguished by the log's clock: 1,000 lines of one second did not all arrive at its beginning,
-// so they are spread over the unit of the clock.
+// are a little out of order. So are Apache's times, which are arrival times. order holds young
+// items and returns the oldest first. The log's clock cannot distinguish items with the same time:
+// 1,000 lines of one second did not all arrive at its beginning, so they are spread over the unit
+// of the clock.
 //
-// Late lines are never lost: one that is older than what has been given back already comes next.
+// Late lines are never lost: a line older than what was already returned comes next.
 
-// reorderWindow is how far behind the latest time a line may be and still be put back in its place,
+// reorderWindow is how far a line may be behind the latest time and still be put back in its place,
 // in nanoseconds of the log.
 const reorderWindow = 2 * secondNs
 
-// What is held is bounded, in lines and in bytes; when it is full the oldest goes before its time.
+// Items held are bounded, in lines and in bytes. When full, order returns the oldest item early.
 const (
 	maxHeld      = 1 << 17
 	maxHeldBytes = 32 << 20
-	// What is not held any more leaves so many buffers to be used again, each of so many bytes at
-	// most.
+	// maxKept and keptBytes bound the number of buffers kept for reuse, and the size of each.
 	maxKept, keptBytes = 1 << 14, 512
 )
 
-// order is used by the reading goroutine alone.
+// order is only used by the reading goroutine.
 type order struct {
 	window int64
 	heap   heap.Heap[held]
 	free   [][]byte
 	bytes  int   // of the heap's buffers
 	newest int64 // the latest time seen
-	edge   int64 // the time of what was given back last: nothing older may follow
+	edge   int64 // the time of the last item returned: nothing older may follow
 	serial uint64
 	begun  bool
-	group  []held // what is being given back
+	group  []held // the items being returned
 }
 
 // held is an item that waits for older ones.
@@ -46,7 +45,7 @@ type held struct {
 	serial uint64 // keeps the log's order among equal times
 }
 
-// push holds an item and copies its bytes. outOfOrder says that a later one was pushed before it,
+// push holds an item and copies its bytes. outOfOrder says that a later item was pushed before it,
 // and late that it cannot be put back in its place.
 func (o *order) push(it *item) (outOfOrder, late bool) {
 	h := held{item: *it, serial: o.serial}
@@ -65,7 +64,7 @@ func (o *order) push(it *item) (outOfOrder, late bool) {
 	return outOfOrder, late
 }
 
-// buffer is an empty buffer with room for n bytes.
+// buffer returns an empty buffer with room for n bytes.
 func (o *order) buffer(n int) []byte {
 	if last := len(o.free) - 1; last >= 0 && n <= cap(o.free[last]) {
 		b := o.free[last]
@@ -75,7 +74,7 @@ func (o *order) buffer(n int) []byte {
 	return make([]byte, 0, max(n, 256))
 }
 
-// ready says whether the oldest may go.
+// ready reports whether the oldest item may be returned.
 func (o *order) ready() bool {
 	switch {
 	case o.heap.Len() == 0:
@@ -86,8 +85,8 @@ func (o *order) ready() bool {
 	return o.newest-o.heap.Top().at >= o.window
 }
 
-// pop gives back everything that has the oldest time, in the log's order. It is valid until the
-// next pop.
+// pop returns all items with the oldest time, in the log's order. They are valid until the next
+// pop.
 func (o *order) pop() []held {
 	for i := range o.group {
 		if b := o.group[i].bytes; cap(b) <= keptBytes && len(o.free) < maxKept {

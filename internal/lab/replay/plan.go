@@ -6,20 +6,20 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// ArrivalPlan counts arrivals by when they are due.
+// ArrivalPlan counts arrivals by the time at which they are due.
 type ArrivalPlan struct {
-	// Step is the time that one count covers: a second, and more for a replay of more than a day.
+	// Step is the time that one count covers: a second, or more if the replay is longer than a day.
 	Step   time.Duration
 	Counts []uint64
 }
 
-// maxCounts bounds a plan: the seconds of a day.
+// maxCounts is the largest number of counts: the seconds of a day.
 const maxCounts = 86_400
 
 func newPlan() ArrivalPlan { return ArrivalPlan{Step: time.Second} }
 
-// add counts an arrival. When there is no count for it the counts are put together in pairs, so
-// that each covers twice the time.
+// add counts an arrival. If the plan is full, it joins counts in pairs, so that each covers twice
+// the time.
 func (p *ArrivalPlan) add(due int64) {
 	for due/int64(p.Step) >= maxCounts {
 		for i := range (len(p.Counts) + 1) / 2 {
@@ -39,8 +39,8 @@ func (p *ArrivalPlan) add(due int64) {
 	p.Counts[i]++
 }
 
-// Fold puts the windows of a load together to the same steps: what was due in each, and what was
-// sent. A window counts in the step in which it begins, so a step should be a multiple of the
+// Fold sums up the windows of a load by the same steps: the requests due and the requests sent in
+// each. A window counts in the step in which it begins, so a step should be a multiple of the
 // windows' length.
 func (p *ArrivalPlan) Fold(windows []measure.Window) (due, sent []uint64) {
 	due, sent = make([]uint64, len(p.Counts)), make([]uint64, len(p.Counts))
@@ -50,7 +50,7 @@ func (p *ArrivalPlan) Fold(windows []measure.Window) (due, sent []uint64) {
 		if w.Start < 0 || len(due) == 0 {
 			continue
 		}
-		// What is sent after the last step had been due in it.
+		// Requests sent after the last step were due in it.
 		step = min(step, len(due)-1)
 		due[step] += w.Due
 		sent[step] += w.Sent
@@ -58,10 +58,10 @@ func (p *ArrivalPlan) Fold(windows []measure.Window) (due, sent []uint64) {
 	return due, sent
 }
 
-// Compare compares what was sent in each step with what was planned, over the steps that both have:
-// worst is the largest difference as a share of what was planned, and at the step it was found in.
-// Where nothing was planned each request that was sent is a whole share. Of a run that was ended
-// early, give only the steps that were whole.
+// Compare compares the requests sent in each step with those planned, over the steps that both
+// have. worst is the largest difference as a share of the planned requests, and at is its step. In
+// a step without planned requests, each request sent counts as a difference of 1. If a run ended
+// early, pass only its complete steps.
 func Compare(planned, sent []uint64) (worst float64, at int) {
 	for i := range min(len(planned), len(sent)) {
 		difference := float64(sent[i]) - float64(planned[i])

@@ -9,47 +9,46 @@ import (
 	"time"
 )
 
-// Stats is what became of the log's lines. Each is counted once: Lines = Blank + Unreadable +
+// Stats says what happened to the log's lines. Each line counts once: Lines = Blank + Unreadable +
 // SkippedRange + SkippedHost + SkippedUnsafe + SkippedSampled + Arrivals.
 type Stats struct {
-	Lines uint64 `json:"lines"` // that were read; of a HAR, entries
+	Lines uint64 `json:"lines"` // lines read; for a HAR, entries
 	Blank uint64 `json:"blank"`
-	// Unreadable lines could not be understood for certain, or ask for what is not a valid request.
-	// Examples shows the first few, with the reasons.
+	// Unreadable lines could not be understood for certain, or ask for something that is not a
+	// valid request. Examples shows the first few, with the reasons.
 	Unreadable     uint64 `json:"unreadable"`
 	SkippedRange   uint64 `json:"skipped_range"` // before From, or from To on
 	SkippedHost    uint64 `json:"skipped_host"`
 	SkippedUnsafe  uint64 `json:"skipped_unsafe"`
 	SkippedSampled uint64 `json:"skipped_sampled"`
-	// Arrivals are the requests that were made of lines, and Taken those that the generator has
-	// taken so far to send. When the replay is ended early the difference is what had been read
-	// ahead.
+	// Arrivals are the requests made from lines. Taken are those that the generator has taken to
+	// send so far. If the replay ends early, the difference had been read ahead.
 	Arrivals uint64 `json:"arrivals"`
 	Taken    uint64 `json:"taken"`
-	// OutOfOrder is how many of the arrivals stood after a later one in the log. They were put back
-	// in their place, but for Late ones, which were more than two seconds of the log behind, and
-	// are sent as soon as they were read.
+	// OutOfOrder counts the arrivals that came after a later one in the log. They were put back in
+	// their place, except for Late ones, which were more than two seconds of the log behind. Those
+	// are sent as soon as they are read.
 	OutOfOrder uint64 `json:"out_of_order"`
 	Late       uint64 `json:"late"`
-	// WithoutAgent is how many were sent without their User-Agent, as it was none that a request
-	// can have.
+	// WithoutAgent counts the requests sent without their User-Agent, because it was not a valid
+	// one.
 	WithoutAgent uint64   `json:"without_agent"`
 	Examples     []string `json:"examples,omitempty"`
 	// First and Last are the times of the first and the last arrival in the log.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
-	// Length is when the last arrival is due, after the replay's start, and Speed how much faster
-	// that is than in the log.
+	// Length is the time from the replay's start to the last arrival. Speed is how much faster that
+	// is than in the log.
 	Length time.Duration `json:"length_ns"`
 	Speed  float64       `json:"speed"`
-	// Ended says why the reading ended; it is empty while it goes on.
+	// Ended says why the reading ended; empty while it continues.
 	Ended string `json:"ended"`
 }
 
-// maxExamples and exampleLength bound what is shown of lines that cannot be read.
+// maxExamples and exampleLength bound what is shown of unreadable lines.
 const maxExamples, exampleLength = 5, 160
 
-// example is a line as it may be shown on any terminal.
+// example is a line in a form that any terminal can show.
 func example(line []byte) string {
 	if len(line) > exampleLength {
 		return fmt.Sprintf("%q…", line[:exampleLength])
@@ -57,7 +56,7 @@ func example(line []byte) string {
 	return fmt.Sprintf("%q", line)
 }
 
-// reader makes items of a log: it reads, renders, filters and counts.
+// reader makes items from a log: it reads, renders, filters and counts.
 type reader struct {
 	o        *Options
 	form     *format
@@ -68,9 +67,9 @@ type reader struct {
 	unit     int64 // the finest unit of time seen
 	begun    bool
 	first    int64 // time of the first readable line
-	passed   int   // items since the last one that was sampled
+	passed   int   // items since the last sampled one
 	name     string
-	// noted is told of the counts after each line; it may be nil.
+	// noted is called with the counts after each line; it may be nil.
 	noted func(*Stats)
 }
 
@@ -88,23 +87,23 @@ func newReader(l *Log, authority string, noted func(*Stats)) *reader {
 	return r
 }
 
-// What may become of a line.
+// The outcomes of a line.
 type outcome uint8
 
 const (
 	sent outcome = iota
 	outside
-	beyond // so far behind To that nothing more will come
+	beyond // so far after To that nothing more will be sent
 	skipped
 )
 
-// nothingError is ErrNothing with the reasons.
+// nothingError is ErrNothing with its reasons.
 type nothingError struct{ text string }
 
 func (e *nothingError) Error() string        { return e.text }
 func (e *nothingError) Is(target error) bool { return target == ErrNothing }
 
-// each gives every item to made, in the order of the log. The item is valid during the call. It
+// each calls made with every item, in the order of the log. The item is valid during the call. It
 // returns the first error of made or of the log.
 func (r *reader) each(made func(*item) error) error {
 	var it item
@@ -148,13 +147,13 @@ func (r *reader) each(made func(*item) error) error {
 func (r *reader) unreadable(why error) {
 	r.stats.Unreadable++
 	if len(r.stats.Examples) < maxExamples {
-		// The slice is copied, as those who were given the counts keep theirs.
+		// Copy the slice: whoever was given the counts keeps theirs.
 		r.stats.Examples = append(r.stats.Examples[:len(r.stats.Examples):len(r.stats.Examples)],
 			fmt.Sprintf("line %d: %v: %s", r.stats.Lines, why, example(r.record.line)))
 	}
 }
 
-// item makes an item of the record, and says whether it is to be sent; an error is why the line
+// item makes an item from the record and says whether to send it. The error says why the line
 // cannot be read.
 func (r *reader) item(it *item) (outcome, error) {
 	if r.record.bad != nil {
@@ -194,7 +193,7 @@ func (r *reader) item(it *item) (outcome, error) {
 	return sent, nil
 }
 
-// time is when the record's request arrived.
+// time is the time at which the record's request arrived.
 func (r *record) time() (at, unit int64, err error) {
 	if len(r.values[vTime]) == 0 {
 		return 0, 0, errNoTime
@@ -203,7 +202,7 @@ func (r *record) time() (at, unit int64, err error) {
 	if !ok {
 		return 0, 0, errTime
 	}
-	// A time in whole seconds is not made better by a duration in milliseconds.
+	// A duration in milliseconds does not improve a time in whole seconds.
 	if took := r.values[vTook]; s.unit < secondNs && len(took) > 0 && string(took) != "-" {
 		ns, ok := parseSeconds(took)
 		if !ok {
@@ -214,7 +213,7 @@ func (r *record) time() (at, unit int64, err error) {
 	return s.at, s.unit, nil
 }
 
-// within says whether a moment lies in the part that was asked for.
+// within says whether a time lies in the requested part of the log.
 func (r *reader) within(at int64) outcome {
 	if !r.o.From.none() && at < r.o.From.in(r.first) {
 		return outside
@@ -229,7 +228,7 @@ func (r *reader) within(at int64) outcome {
 	return sent
 }
 
-// ofHosts says whether the record's host is one of those that were asked for.
+// ofHosts reports whether the record's host is one of the requested hosts.
 func (r *reader) ofHosts() bool {
 	if len(r.o.Hosts) == 0 {
 		return true
@@ -246,12 +245,11 @@ func (r *reader) ofHosts() bool {
 	return false
 }
 
-// ErrNothing is of a log of which no line is sent: what was asked for and what is in it do not go
-// together.
+// ErrNothing means that no line of a log is sent: the options and the log's content do not match.
 var ErrNothing = errors.New("nothing to send")
 
-// nothing is the error of a log of which no line is sent. It says what would help against the
-// reason that most lines have.
+// nothing is the error for a log without a line to send. It suggests a remedy for the most frequent
+// reason.
 func (r *reader) nothing() error {
 	s := &r.stats
 	text := fmt.Sprintf("%s: none of its %d lines can be sent: %d unreadable, "+

@@ -2,24 +2,24 @@ package replay
 
 import "errors"
 
-// variable is what a field of a log tells. The parsers of all formats fill the same ones.
+// variable is the meaning of a field of a log. The parsers of all formats fill the same variables.
 type variable uint8
 
 const (
 	vNone variable = iota
 	vTime
-	vRequest // method, target and version, as the request line has them
+	vRequest // method, target and version, as in the request line
 	vMethod
 	vTarget // path and query
-	vQuery  // the query alone, where the target has none
+	vQuery  // the query alone, if the target has none
 	vHost
 	vStatus
 	vAgent
-	vTook // how long the request took: the log's time is then that of its end
+	vTook // the request's duration: the log's time is then that of its end
 	variables
 )
 
-// fieldNames are the variables as Options.Fields calls them.
+// fieldNames are the names of the variables in Options.Fields.
 var fieldNames = map[string]variable{
 	"time":         vTime,
 	"request":      vRequest,
@@ -32,15 +32,15 @@ var fieldNames = map[string]variable{
 	"request_time": vTook,
 }
 
-// record is a line as its format's parser left it: the variables it had, unescaped, nil where it
-// had none. The values point into the line or into scratch and are valid until the next line.
+// record is the result of parsing a line: its variables, unescaped, nil if missing. The values
+// point into the line or into scratch and are valid until the next line.
 type record struct {
 	values [variables][]byte
-	rank   [variables]uint8 // of the name a JSON value was found under: the lowest counts
-	// kind and body are those of a HAR's request body.
+	rank   [variables]uint8 // rank of a JSON value's name: the lowest counts
+	// kind and body are the type and the content of a HAR's request body.
 	kind, body []byte
 	scratch    []byte
-	// line is the whole line, for an example, and bad why it cannot be read.
+	// line is the whole line, for an example. bad says why it cannot be read.
 	line []byte
 	bad  error
 }
@@ -49,7 +49,7 @@ func (r *record) reset() {
 	*r = record{scratch: r.scratch[:0]}
 }
 
-// take keeps a value, with its escapes undone.
+// take keeps a value, unescaped.
 func (r *record) take(v variable, raw []byte, escaped bool) error {
 	if escaped {
 		from := len(r.scratch)
@@ -63,7 +63,8 @@ func (r *record) take(v variable, raw []byte, escaped bool) error {
 	return nil
 }
 
-// Why a line cannot be read. They are made once, as a log may have millions of them.
+// The reasons why a line cannot be read. They are made once, because a log may have millions of bad
+// lines.
 var (
 	errTooLong   = errors.New("the line is longer than 64 KB")
 	errShape     = errors.New("it is not of the log's format")
@@ -82,10 +83,10 @@ var (
 	errJSON      = errors.New("it is not a JSON object on one line")
 )
 
-// source gives the records of a log, one after the other.
+// source returns the records of a log one by one.
 type source interface {
-	// next fills r, or says in r.bad why it cannot. io.EOF is the end; another error ends the log
-	// early.
+	// next fills r, or sets r.bad to the reason why it cannot. io.EOF is the end; any other error
+	// ends the log early.
 	next(r *record) error
 }
 

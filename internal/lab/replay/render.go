@@ -9,13 +9,13 @@ import (
 
 // item is a request on its way from the log to a loop.
 type item struct {
-	at     int64  // when it arrived, by the log, in Unix nanoseconds
+	at     int64  // time of arrival according to the log, in Unix nanoseconds
 	bytes  []byte // head and body
 	name   uint8  // index into methods
-	status uint16 // what the log says was answered; 0 unknown
+	status uint16 // the logged status; 0 if unknown
 }
 
-// methods are the names of the requests in the results: those that are safe come first.
+// methods are the names of the requests in the results, the safe ones first.
 var methods = []string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE", "other"}
 
 const (
@@ -26,22 +26,23 @@ const (
 	maxAgent    = 2 << 10
 )
 
-// renderer makes requests of records. The referee is the project's own parser: what it takes for
-// exactly one request with the fields that were meant is one, whatever the log's bytes tried to be.
+// renderer makes requests from records. The project's own parser is the referee: a request is sent
+// only if the parser reads it as exactly one request with the intended fields, whatever the log's
+// bytes are.
 type renderer struct {
 	authority []byte
 	keepHost  bool
 	buffer    []byte
 	referee   http1.Request
-	// withoutAgent says that the last record's User-Agent was left out, as it was none that a
-	// request can have.
+	// withoutAgent says that the last record's User-Agent was left out because it was not a valid
+	// one.
 	withoutAgent bool
-	host         []byte // of the last record, nil without one
+	host         []byte // of the last record; nil if it has none
 }
 
 var limits = http1.Limits{Line: maxHead, Head: maxHead, Fields: 8}
 
-// render makes the request of a record. it.bytes are valid until the next call.
+// render makes the request of a record. it.bytes is valid until the next call.
 func (q *renderer) render(r *record, it *item) error {
 	method, target, err := r.asked()
 	if err != nil {
@@ -65,7 +66,7 @@ func (q *renderer) render(r *record, it *item) error {
 	return err
 }
 
-// asked is the method and target of a record.
+// asked returns the method and the target of a record.
 func (r *record) asked() (method, target []byte, err error) {
 	method, target = r.values[vMethod], r.values[vTarget]
 	if line := r.values[vRequest]; line != nil && (method == nil || target == nil) {
@@ -92,8 +93,8 @@ func (r *record) asked() (method, target []byte, err error) {
 	return method, target, nil
 }
 
-// origin makes the origin-form of a target: that of a URL is its path and query, and its host the
-// record's.
+// origin converts a target to origin-form. A URL's path and query become the target, and its host
+// becomes the record's.
 func (q *renderer) origin(target []byte) ([]byte, error) {
 	if target[0] == '/' || string(target) == "*" {
 		return target, nil
@@ -117,7 +118,7 @@ func (q *renderer) origin(target []byte) ([]byte, error) {
 	return rest[end:], nil
 }
 
-// status reads three digits. A dash, or 000, says that nothing was answered.
+// status reads three digits. A dash, or 000, means that there was no answer.
 func status(b []byte) (uint16, error) {
 	if len(b) == 0 || string(b) == "-" {
 		return 0, nil
@@ -129,7 +130,7 @@ func status(b []byte) (uint16, error) {
 	return uint16(n), nil
 }
 
-// clean says whether b has no control characters and nothing up to bar.
+// clean reports whether b has no DEL and no bytes up to and including bar.
 func clean(b []byte, bar byte) bool {
 	for _, c := range b {
 		if c <= bar || c == 0x7f {
@@ -148,7 +149,7 @@ func methodName(method []byte) uint8 {
 	return uint8(len(methods) - 1)
 }
 
-// compose writes the request, and has the referee read it.
+// compose writes the request and has the referee read it.
 func (q *renderer) compose(method, target []byte, r *record) ([]byte, error) {
 	host := q.authority
 	if q.keepHost && len(q.host) > 0 && string(q.host) != "-" {

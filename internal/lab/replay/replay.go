@@ -1,12 +1,12 @@
-// Package replay sends the requests of an access log again, with the times between them. It reads
-// the log while the run goes on, in bounded memory, and gives the generator what it needs: a
-// schedule and a script. It must not know how requests are sent, nor what the figures are used for.
+// Package replay replays the requests of an access log, with the times between them. It reads the
+// log during the run, in bounded memory, and gives the generator a schedule and a script. It must
+// not know how requests are sent, nor what the results are used for.
 //
 // A line takes these steps. A source (lines of a log_format, JSON lines, a HAR document) makes a
-// record of it. render turns the record into a request, which the project's own HTTP/1.1 parser
-// must accept. order puts lines that are a little late back in their place, and spreads those that
-// the log's clock cannot distinguish. A feed carries batches of them to each loop. What cannot be
-// read is counted and shown, and never guessed.
+// record from it. render turns the record into a request, which the project's own HTTP/1.1 parser
+// must accept. order puts lines that are a little late back in their place, and spreads lines that
+// the log's clock cannot distinguish. A feed carries batches of requests to each loop. Lines that
+// cannot be read are counted and shown, and never guessed.
 package replay
 
 import (
@@ -24,39 +24,41 @@ import (
 	"time"
 )
 
-// Options say what of a log is sent, and how fast. The zero value replays a log of a known format
-// at its own speed, safe methods only.
+// Options say which requests of a log are sent, and how fast. The zero value replays a log of a
+// known format at its own speed, with safe methods only.
 type Options struct {
-	// Format is "combined", "common", "json", "har", or nginx's log_format, which has a "$". Empty
-	// has the first lines tell, which works for the named ones.
+	// Format is "combined", "common", "json", "har", or an nginx log_format, which contains a "$".
+	// If empty, it is guessed from the first lines, which works for the named formats.
 	Format string
-	// Fields are the names of JSON lines' fields where they are not the usual ones: by "time",
-	// "method", "path", "query", "request", "host", "status", "user_agent" and "request_time"
-	// (seconds; the log's time then is that of the request's end). A dot leads into an object.
+	// Fields are the names of JSON lines' fields if they are not the usual ones. The keys are
+	// "time", "method", "path", "query", "request", "host", "status", "user_agent" and
+	// "request_time" (in seconds; the log's time is then that of the request's end). A dot leads
+	// into an object.
 	Fields map[string]string
-	// Speed is how much faster than in the log the requests come, 0.001 to 1,000,000; 1. Rate
-	// instead chooses the speed at which the mean is that many requests a second, bursts and pauses
-	// keeping their shape. It needs to read the log twice, so the log must be a file.
+	// Speed is how much faster than in the log the requests come, 0.001 to 1,000,000; the default
+	// is 1. Rate chooses the speed instead, so that the mean is that many requests a second; bursts
+	// and pauses keep their shape. For a rate the log is read twice, so it must be a file.
 	Speed, Rate float64
-	// From and To bound the part of the log that is sent; To itself is not in it.
+	// From and To bound the part of the log that is sent; To is exclusive.
 	From, To Moment
-	// Sample sends every Sample-th of the requests that would be sent otherwise, the first among
-	// them; 1. Bursts keep their shape.
+	// Sample sends every Sample-th of the remaining requests, beginning with the first; the default
+	// is 1. Bursts keep their shape.
 	Sample int
-	// Unsafe sends all methods. Without it only GET, HEAD and OPTIONS are sent, as the others may
-	// change what the target keeps. An access log has no bodies, so that they are sent without one;
-	// a HAR's are sent.
+	// Unsafe sends all methods. If false, only GET, HEAD and OPTIONS are sent, because others may
+	// change the target's data. An access log has no bodies, so requests from it are sent without
+	// one; bodies in a HAR are sent.
 	Unsafe bool
-	// KeepHost sends the log's Host where the line has one. Without it the target's is sent.
+	// KeepHost sends the log's Host if the line has one. Otherwise the target's is sent.
 	KeepHost bool
-	// Hosts, when there are any, are the only hosts whose lines are sent, ports left aside; lines
-	// without a host are left out then. A HAR of a page has the requests to all its third parties.
+	// Hosts are the only hosts whose lines are sent, regardless of ports; empty for all. With
+	// Hosts, lines without a host are skipped. A HAR of a page includes requests to all its third
+	// parties.
 	Hosts []string
-	// MaxDuration ends the replay: no request is due after it. 0 means no limit.
+	// MaxDuration ends the replay: no request is due after it. 0 for no limit.
 	MaxDuration time.Duration
 }
 
-// Moment is a time in a log: absolute, or so long after the log's first line. The zero value is
+// Moment is a time in a log: absolute, or relative to the log's first line. The zero value means
 // none.
 type Moment struct {
 	At    time.Time
@@ -65,7 +67,7 @@ type Moment struct {
 
 func (m Moment) none() bool { return m.At.IsZero() && m.After == 0 }
 
-// in is the moment in a log that begins at first, in Unix nanoseconds.
+// in is the moment's time in a log whose first line is at first, in Unix nanoseconds.
 func (m Moment) in(first int64) int64 {
 	if m.At.IsZero() {
 		return first + int64(m.After)
@@ -73,8 +75,8 @@ func (m Moment) in(first int64) int64 {
 	return m.At.UnixNano()
 }
 
-// ParseMoment reads a moment as people write it: 10m, 2026-11-20T08:00:00Z, 2026-11-20 08:00:00
-// (UTC), 20/Nov/2026:08:00:00 +0000.
+// ParseMoment parses a moment such as 10m, 2026-11-20T08:00:00Z, 2026-11-20 08:00:00 (UTC) or
+// 20/Nov/2026:08:00:00 +0000.
 func ParseMoment(text string) (Moment, error) {
 	if d, err := time.ParseDuration(text); err == nil && d > 0 {
 		return Moment{After: d}, nil
@@ -86,7 +88,7 @@ func ParseMoment(text string) (Moment, error) {
 		"give the time since its first line, as 10m, or a time, as 2026-11-20T08:00:00Z", text)
 }
 
-// ParseSpeed reads a speed as people write it: 2x, 0.5x, 10.
+// ParseSpeed parses a speed such as 2x, 0.5x or 10.
 func ParseSpeed(text string) (float64, error) {
 	speed, err := strconv.ParseFloat(strings.TrimSuffix(text, "x"), 64)
 	if err != nil || !(speed >= slowest && speed <= fastest) {
@@ -99,12 +101,12 @@ func ParseSpeed(text string) (float64, error) {
 // slowest and fastest bound the speed, as a multiple of the log's.
 const slowest, fastest = 0.001, 1_000_000
 
-// Log is a log that has been opened, and of which the first lines were looked at. One goroutine
-// uses it, once: Start, or Close.
+// Log is an open log whose first lines have been read. One goroutine uses it, and calls Start or
+// Close once.
 type Log struct {
 	name  string
 	file  *os.File // nil in tests, which read from memory
-	waits bool     // reading may wait for somebody who writes, for ever
+	waits bool     // reading may wait forever for a writer
 	input *hooked
 	in    *bufio.Reader
 	form  format
@@ -112,11 +114,11 @@ type Log struct {
 	close sync.Once
 }
 
-// inputBuffer bounds a line: one that is longer is unreadable. It is also what is read in one go.
+// inputBuffer is the longest readable line, and the size of one read.
 const inputBuffer = 64 << 10
 
-// Open opens a log, and says what is wrong with it or with the options. The path "-" is the
-// standard input, whose first line it waits for. What begins as gzip does is unpacked.
+// Open opens a log. It returns an error if the log or the options are wrong. The path "-" is
+// standard input; Open waits for its first line. A log that starts like gzip is decompressed.
 func Open(path string, o Options) (*Log, error) {
 	if err := o.check(path); err != nil {
 		return nil, err
@@ -158,7 +160,7 @@ func (l *Log) regular() error {
 	return nil
 }
 
-// open looks at the first bytes: packed or not, and which format.
+// open looks at the first bytes: compressed or not, and which format.
 func (l *Log) open(r io.Reader) error {
 	l.input = &hooked{in: r}
 	l.in = bufio.NewReaderSize(l.input, inputBuffer)
@@ -184,8 +186,8 @@ func (l *Log) open(r io.Reader) error {
 	return nil
 }
 
-// begins is the beginning of the input, with at least one whole line if there is one that is not
-// too long; a mark of the byte order is dropped.
+// begins returns the beginning of the input, with at least one whole line unless that is too long.
+// It drops a byte order mark.
 func begins(in *bufio.Reader) ([]byte, error) {
 	if b, _ := in.Peek(3); string(b) == "\xef\xbb\xbf" {
 		in.Discard(3)
@@ -204,15 +206,15 @@ func begins(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// Close closes the log, but for standard input, which is not the log's own. A log that was started
-// is closed by its source.
+// Close closes the log, but not standard input, which the log does not own. A started log is closed
+// by its source.
 func (l *Log) Close() {
 	if l.file != nil && l.file != os.Stdin {
 		l.close.Do(func() { l.file.Close() })
 	}
 }
 
-// again goes back to the log's beginning.
+// again returns to the log's beginning.
 func (l *Log) again() error {
 	if _, err := l.file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("%s cannot be read a second time, which a rate needs: %w", l.name, err)
@@ -220,7 +222,7 @@ func (l *Log) again() error {
 	return l.open(l.file)
 }
 
-// check refuses what makes no sense, whatever the log.
+// check refuses options that make no sense for any log.
 func (o *Options) check(path string) error {
 	switch {
 	case o.Speed != 0 && !(o.Speed >= slowest && o.Speed <= fastest):
@@ -246,14 +248,14 @@ func (o *Options) check(path string) error {
 	return nil
 }
 
-// hooked tells of each read before it is made: it may have to wait, so what is ready goes on its
-// way first.
+// hooked calls before ahead of each read. The read may have to wait, so the requests that are ready
+// are sent on first.
 type hooked struct {
 	in     io.Reader
 	before func() error
 }
 
-// Read reads.
+// Read implements io.Reader.
 func (h *hooked) Read(b []byte) (int, error) {
 	if h.before != nil {
 		if err := h.before(); err != nil {
@@ -263,11 +265,11 @@ func (h *hooked) Read(b []byte) (int, error) {
 	return h.in.Read(b)
 }
 
-// longestMeasured bounds the part of a log of which a mean rate is taken. One line with a wrong
-// year would else make all the others one burst.
+// longestMeasured bounds the part of a log for which a mean rate is computed. Without it, one line
+// with a wrong year would turn all other lines into one burst.
 const longestMeasured = 366 * 24 * time.Hour
 
-// measure reads the whole log for the speed at which its mean rate is the one that was asked for.
+// measure reads the whole log and returns the speed at which its mean rate is the requested one.
 func (l *Log) measure(ctx context.Context) (speed float64, err error) {
 	r := newReader(l, "localhost", nil)
 	l.input.before = ctx.Err

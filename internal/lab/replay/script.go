@@ -7,11 +7,11 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// player begins the requests that a feed's schedule has given. It belongs to the feed's loop.
+// player begins the requests that a feed's schedule has returned. It belongs to the feed's loop.
 type player struct{ feed *feed }
 
-// Begin takes the next request. It allocates a session only when more are under way than ever
-// before.
+// Begin takes the next request. It allocates a session only if more requests are under way than
+// ever before.
 func (p *player) Begin() load.Session {
 	f := p.feed
 	b, e := f.session()
@@ -29,13 +29,13 @@ func (p *player) Begin() load.Session {
 // session is one request of the log.
 type session struct {
 	feed       *feed
-	batch      *batch // nil once the request's bytes have been given
+	batch      *batch // nil after the request's bytes were copied
 	at, length uint32
-	logged     int // status
+	logged     int // logged status
 	name       int
 }
 
-// Request gives the log's request.
+// Request appends the log's request.
 func (s *session) Request(dst []byte) ([]byte, load.Request) {
 	dst = append(dst, s.batch.bytes[s.at:s.at+s.length]...)
 	s.feed.release(s.batch)
@@ -43,9 +43,9 @@ func (s *session) Request(dst []byte) ([]byte, load.Request) {
 	return dst, load.Request{Name: s.name, Head: s.name == headMethod}
 }
 
-// Answer compares the status with the log's: one below 400 is well, and one below 500 that the log
-// has as well, as a page that was missing then may be missing now. A server's error is none that
-// may be repeated.
+// Answer compares the status with the log's. A status below 400 is good. So is one below 500 that
+// the log has too: a page that was missing then may be missing now. A server error is never good,
+// even if the log has it.
 func (s *session) Answer(a *load.Answer) load.AnswerVerdict {
 	switch {
 	case a.Status < 400, a.Status < 500 && a.Status == s.logged:
@@ -56,7 +56,7 @@ func (s *session) Answer(a *load.Answer) load.AnswerVerdict {
 	return load.AnswerVerdict{Kind: measure.BadStatus, Why: "a status of 600 or above"}
 }
 
-// unexpected are the sentences about statuses, made once.
+// unexpected are the texts about statuses, made once.
 var unexpected = func() (texts [600]string) {
 	for status := 400; status < 500; status++ {
 		texts[status] = fmt.Sprintf("status %d, and the log has another", status)
@@ -67,7 +67,7 @@ var unexpected = func() (texts [600]string) {
 	return texts
 }()
 
-// End gives the session back.
+// End returns the session to its feed.
 func (s *session) End() {
 	if s.batch != nil {
 		s.feed.release(s.batch)

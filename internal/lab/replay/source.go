@@ -13,53 +13,52 @@ import (
 	"plimsoll/internal/lab/pace"
 )
 
-// Source is a log that is being replayed: the schedule and the script of a load. It is the
-// load.Script; Arrivals is the load.Options' field of that name. Methods without a note may be
-// called from any goroutine.
+// Source is a log that is being replayed. It is a load's schedule and its script: Source implements
+// load.Script, and Arrivals is for the field of that name in load.Options. Unless noted otherwise,
+// any goroutine may call its methods.
 type Source struct {
 	log    *Log
 	speed  float64
 	feeds  []*feed
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the reading has ended
-	// closed when the reader has had to wait for a loop, or the reading has ended
+	// closed when the reader had to wait for a loop, or the reading has ended
 	full chan struct{}
 	some chan struct{} // closed when the first requests are ready
 
-	// The reading goroutine's.
+	// For the reading goroutine.
 	reader *reader
 	order  order
-	start  int64 // the log's time that is due at 0
+	start  int64 // the log's time at due time 0
 	begun  bool
 	last   int64 // due time of the newest arrival
 	dealt  int
 
-	mu     sync.Mutex // of what follows, which others may ask for
+	mu     sync.Mutex // guards the fields below, which other goroutines read
 	stats  Stats
 	plan   ArrivalPlan
 	failed error
 }
 
-// prefillWait bounds how long Start waits for more once there is something to send: a log that is
-// being written fills no queue.
+// prefillWait bounds how long Start waits for more requests after the first: a log that is still
+// being written never fills a queue.
 const prefillWait = time.Second
 
-// errDuration ends the reading when nothing more is due.
+// errDuration ends the reading when no more requests are due.
 var errDuration = errors.New("the longest duration is over")
 
-// longestPause bounds how long the replay waits for the next request, when the log has such a pause
-// too. Longer ones are lines whose time is wrong, more often than not: a server that had not set
-// its clock yet, or a line that somebody made.
+// longestPause is the longest time that the replay waits for the next request, if the log also has
+// such a pause. A longer pause usually means a wrong time: a server whose clock was not set yet, or
+// a line that someone made up.
 const longestPause = 7 * 24 * time.Hour
 
-// errPause ends the reading at a pause that is longer.
+// errPause ends the reading at a longer pause.
 var errPause = errors.New("the replay would have to wait for more than a week")
 
-// Start begins to read, for so many loops, and returns when there is enough to begin with.
-// authority is the Host that requests are sent with. With a rate it first reads the whole log once.
-// It fails when ctx is done before that, or when there is nothing to send; the log is closed then.
-// The run may begin at any time after it; what is due counts from its beginning. Close ends the
-// reading.
+// Start begins to read for the given number of loops. It returns when enough requests are ready to
+// begin with. authority is the requests' Host. With a rate, Start first reads the whole log once.
+// It fails if ctx is done earlier or there is nothing to send; the log is then closed. The run may
+// begin at any time after Start; due times count from its beginning. Close ends the reading.
 func (l *Log) Start(ctx context.Context, loops int, authority string) (*Source, error) {
 	if loops < 1 {
 		l.Close()
@@ -105,7 +104,7 @@ func (l *Log) Start(ctx context.Context, loops int, authority string) (*Source, 
 	return s, nil
 }
 
-// prefill waits for the first requests, and a little longer for more.
+// prefill waits for the first requests, and then a little longer for more.
 func (s *Source) prefill(ctx context.Context) error {
 	select {
 	case <-s.some:
@@ -152,7 +151,7 @@ func (s *Source) read(ctx context.Context) {
 		}
 		return nil
 	})
-	// What the log has given until it failed is sent all the same.
+	// What was read before an error is still sent.
 	if !errors.Is(err, errDuration) && !errors.Is(err, errPause) && ctx.Err() == nil {
 		for s.order.heap.Len() > 0 {
 			if e := s.deal(ctx, s.order.pop()); e != nil {
@@ -164,11 +163,11 @@ func (s *Source) read(ctx context.Context) {
 	s.finish(ctx, err)
 }
 
-// finish gives away what is left and says why the reading ended.
+// finish sends what is left and records why the reading ended.
 func (s *Source) finish(ctx context.Context, err error) {
 	s.flush(ctx)
 	for _, f := range s.feeds {
-		// It fails when the replay is being ended, and then what is left is not wanted.
+		// This fails if the replay is being ended; then the rest is not needed.
 		if f.filling != nil {
 			f.send(ctx)
 		}
@@ -192,7 +191,7 @@ func (s *Source) finish(ctx context.Context, err error) {
 	s.open(s.some)
 }
 
-// open closes a channel that says that something is so, once. Only the reading goroutine does it.
+// open closes a channel unless it is closed already. Only the reading goroutine calls it.
 func (s *Source) open(c chan struct{}) {
 	select {
 	case <-c:
@@ -201,8 +200,8 @@ func (s *Source) open(c chan struct{}) {
 	}
 }
 
-// deal says when each of a group that has the same time is due, and gives it to the next loop in
-// turn.
+// deal computes the due time of each item of a group with the same time, and gives it to the next
+// loop in turn.
 func (s *Source) deal(ctx context.Context, group []held) error {
 	if !s.begun {
 		s.begun, s.start = true, group[0].at
@@ -241,15 +240,15 @@ func (s *Source) deal(ctx context.Context, group []held) error {
 	return nil
 }
 
-// pauseAfter says between which times of the log the pause is, and what to do.
+// pauseAfter says between which times of the log the pause is, and what to do about it.
 func pauseAfter(before time.Time, next int64) error {
 	return fmt.Errorf("%w: the log goes from %s to %s; give a higher --speed, "+
 		"or leave one of them out with --from or --to",
 		errPause, before.Format(time.DateTime), time.Unix(0, next).UTC().Format(time.DateTime))
 }
 
-// send sends a full batch. When it has to wait, the other loops are given what there is for them
-// first: their batches may be the older ones.
+// send sends a full batch. Before it has to wait, it sends the other loops' batches, which may be
+// older.
 func (s *Source) send(ctx context.Context, n int) error {
 	if !s.feeds[n].trySend() {
 		s.open(s.full)
@@ -264,7 +263,7 @@ func (s *Source) send(ctx context.Context, n int) error {
 	return nil
 }
 
-// flush gives every loop what there is for it, as the next read may have to wait.
+// flush sends every loop its batch, because the next read may have to wait.
 func (s *Source) flush(ctx context.Context) error {
 	for _, f := range s.feeds {
 		if f.filling == nil {
@@ -279,14 +278,14 @@ func (s *Source) flush(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// note makes the counts visible to others.
+// note makes the counts visible to other goroutines.
 func (s *Source) note(stats *Stats) {
 	s.mu.Lock()
 	s.stats = *stats
 	s.mu.Unlock()
 }
 
-// Stats is what became of the lines that were read so far.
+// Stats says what happened to the lines read so far.
 func (s *Source) Stats() Stats {
 	s.mu.Lock()
 	st := s.stats
@@ -297,24 +296,24 @@ func (s *Source) Stats() Stats {
 	return st
 }
 
-// Plan is how many of the requests that were read so far are due in each second of the replay; the
-// copy is the caller's. The last second may be incomplete while the reading goes on.
+// Plan returns the number of requests, among those read so far, that are due in each second of the
+// replay. The caller owns the copy. The last second may be incomplete while the reading continues.
 func (s *Source) Plan() ArrivalPlan {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return ArrivalPlan{Step: s.plan.Step, Counts: slices.Clone(s.plan.Counts)}
 }
 
-// Err is what ended the reading early, nil when nothing did or it goes on: a log that is damaged,
-// or an error of the disk. What stood before it has been sent.
+// Err is the error that ended the reading early: a damaged log or a disk error. It is nil if there
+// was none, or the reading continues. What was read before the error has been sent.
 func (s *Source) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.failed
 }
 
-// Close ends the reading and closes the log. It waits for the reading goroutine, but not where that
-// may wait for somebody who writes: standard input cannot be woken up.
+// Close ends the reading and closes the log. It waits for the reading goroutine, unless that may
+// wait for a writer: a read of standard input cannot be interrupted.
 func (s *Source) Close() {
 	s.cancel()
 	s.log.Close()
@@ -323,7 +322,7 @@ func (s *Source) Close() {
 	}
 }
 
-// Names is load.Script's: requests are distinguished by their method.
+// Names implements load.Script: requests are distinguished by their method.
 func (s *Source) Names() []string {
 	if s.log.o.Unsafe {
 		return methods
@@ -331,19 +330,19 @@ func (s *Source) Names() []string {
 	return methods[:safeMethods]
 }
 
-// Requests is load.Script's.
+// Requests implements load.Script.
 func (s *Source) Requests() float64 { return 1 }
 
-// Player is load.Script's. The seed is of no use: the log says what comes.
+// Player implements load.Script. It ignores the seed, because the log determines the requests.
 func (s *Source) Player(loop, loops int, _ uint64) load.Player {
 	return &player{s.feed(loop, loops)}
 }
 
-// Arrivals is load.Options's. The schedule is a pace.Streamed.
+// Arrivals is for load.Options. The schedule is a pace.Streamed.
 func (s *Source) Arrivals(loop, loops int) pace.Schedule { return s.feed(loop, loops) }
 
-// feed is a loop's. The log is dealt among the loops that Start was told of, so another number of
-// them is a mistake of the program's.
+// feed returns a loop's feed. The log is dealt among the number of loops given to Start, so another
+// number is a programming error.
 func (s *Source) feed(loop, loops int) *feed {
 	if loops != len(s.feeds) {
 		panic(fmt.Sprintf("replay: started for %d loops, run on %d", len(s.feeds), loops))

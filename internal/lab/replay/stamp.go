@@ -2,21 +2,21 @@ package replay
 
 import "bytes"
 
-// stamp is a time as a log has it.
+// stamp is a parsed time of a log.
 type stamp struct {
 	at   int64 // Unix nanoseconds
-	unit int64 // what its last digit counts, in nanoseconds: 1e9 where it has whole seconds
+	unit int64 // unit of its last digit, in nanoseconds: 1e9 for whole seconds
 }
 
-// The years that are believed. The nanoseconds of those around them fit in 64 bits.
+// The accepted years. Their nanoseconds fit in 64 bits.
 const firstYear, lastYear = 1970, 2200
 
 const secondNs = 1_000_000_000
 
-// parseStamp reads a time in any of the forms that access logs have: nginx's and Apache's local
-// time (20/Nov/2026:08:00:00 +0100), ISO 8601 (2026-11-20T08:00:00.123+01:00; without a zone it is
-// UTC), and seconds since 1970 with a fraction. A whole number so large that it cannot be seconds
-// is milli-, micro- or nanoseconds.
+// parseStamp parses a time in any of the usual forms of access logs: the local time of nginx and
+// Apache (20/Nov/2026:08:00:00 +0100), ISO 8601 (2026-11-20T08:00:00.123+01:00; UTC if it has no
+// zone), and seconds since 1970 with a fraction. A whole number too large for seconds is
+// milliseconds, microseconds or nanoseconds.
 func parseStamp(b []byte) (stamp, bool) {
 	switch {
 	case len(b) > 4 && b[2] == '/':
@@ -115,7 +115,7 @@ func parseNumber(b []byte) (s stamp, ok bool) {
 	return s, true
 }
 
-// parseFraction reads the digits behind a point as nanoseconds; what is finer is dropped.
+// parseFraction reads the digits after a decimal point as nanoseconds, and drops anything finer.
 func parseFraction(b []byte) (ns, unit int64, ok bool) {
 	if len(b) == 0 || len(b) > 30 {
 		return 0, 0, false
@@ -179,13 +179,13 @@ func monthOf(b []byte) (int64, bool) {
 	return 0, false
 }
 
-// daysMax is the last day of the last year that is believed, roughly.
+// daysMax is roughly the last day of the last accepted year.
 const daysMax = (lastYear - firstYear + 1) * 366
 
 var daysIn = [13]int64{0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// daysSince1970 counts days in the Gregorian calendar, with the years beginning in March, so that
-// the leap day is the last of a year.
+// daysSince1970 counts days in the Gregorian calendar. It lets years begin in March, so that the
+// leap day is the last of a year.
 func daysSince1970(year, month, day int64) (int64, bool) {
 	if year < firstYear || year > lastYear || month < 1 || month > 12 || day < 1 ||
 		day > daysIn[month] {
@@ -205,7 +205,7 @@ func daysSince1970(year, month, day int64) (int64, bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// digits reads a whole number of at most 18 digits, or 19 that fit.
+// digits reads a whole number of up to 18 digits, or of 19 if it fits in an int64.
 func digits(b []byte) (n int64, ok bool) {
 	if len(b) == 0 || len(b) > 19 {
 		return 0, false

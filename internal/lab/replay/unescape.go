@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// unescape appends b to dst with its escapes undone: those of nginx and Apache (\x22, \", \\) and
-// those of JSON (\n, \u0022), which do not contradict each other. ok is false for any other escape.
+// unescape appends b to dst, unescaped. It knows the escapes of nginx and Apache (\x22, \", \\) and
+// those of JSON (\n, \u0022), which do not conflict. ok is false for any other escape.
 func unescape(dst, b []byte) (_ []byte, ok bool) {
 	for {
 		i := bytes.IndexByte(b, '\\')
@@ -53,7 +53,7 @@ func unescape(dst, b []byte) (_ []byte, ok bool) {
 	}
 }
 
-// unicodeEscape reads u0041, or both halves of a surrogate pair; n is 0 when it is none. A lone
+// unicodeEscape reads u0041, or both halves of a surrogate pair; n is 0 if there is none. A lone
 // half becomes U+FFFD, as in encoding/json.
 func unicodeEscape(b []byte) (r rune, n int) {
 	r, ok := hexadecimal(b[1:], 4)
