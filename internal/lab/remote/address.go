@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// address is where ssh finds a generator.
+// address is an ssh destination for a generator.
 type address struct {
-	host string // with the user, where one was given
+	host string // with the user, if given
 	port string // empty leaves it to ssh's configuration
 }
 
-// CheckAddress says what is wrong with a generator's address, in one line.
+// CheckAddress returns an error of one line if a generator's address is invalid.
 func CheckAddress(text string) error {
 	_, err := parseAddress(text)
 	return err
 }
 
-// parseAddress reads [user@]host[:port]. An IPv6 address stands in brackets. What ssh could take for
-// an option is refused.
+// parseAddress parses [user@]host[:port]. An IPv6 address is in brackets. It refuses anything that
+// ssh could read as an option.
 func parseAddress(text string) (address, error) {
 	wrong := func(why string) (address, error) {
 		return address{}, fmt.Errorf("%q is not where a generator can be reached: %s; "+

@@ -2,29 +2,30 @@ package remote
 
 import "math"
 
-// Two clocks are compared as NTP does: a message goes there and back, and each side notes when it
-// was sent and received by its own clock. That it was received after it was sent bounds by how much
-// the other clock is ahead, from above on the way there and from below on the way back. Of several
-// round trips the narrowest bounds hold, so one that was quick both ways is worth many that were not.
-// Neither way is taken to be as long as the other: the uncertainty is a bound and not a guess.
+// Clocks are compared as in NTP: a message goes there and back, and each side records the send and
+// receive times of its own clock. Since a message is received after it was sent, the way there
+// bounds the other clock's offset from above and the way back bounds it from below. The narrowest
+// bounds of several round trips count, so one that was quick both ways is worth many slow ones. The
+// two ways are not assumed to take equally long: the uncertainty is a bound, not a guess.
 
-// roundTrips is how many are made before each load: enough for a quick one among them, and some
-// milliseconds in a data centre.
+// roundTrips is the number of round trips before each load: enough to include a quick one, and a
+// few milliseconds in a data centre.
 const roundTrips = 12
 
-// reading is one round trip: sent and back by our clock, received and answered by the other's, in
-// nanoseconds.
+// reading is one round trip in nanoseconds: sent and back by our clock, received and answered by
+// the other clock.
 type reading struct{ sent, received, answered, back int64 }
 
-// comparison is what readings have shown of another clock.
+// comparison is the result of comparing with another clock.
 type comparison struct {
-	// offset is by how much the other clock is ahead, to within uncertainty, in nanoseconds.
+	// offset is how far the other clock is ahead, in nanoseconds, with an error of at most
+	// uncertainty.
 	offset, uncertainty int64
-	// longest is the longest round trip, without the time that the other side took to answer.
+	// longest is the longest round trip, without the other side's time to answer.
 	longest int64
 }
 
-// compare needs at least one reading.
+// compare requires at least one reading.
 func compare(readings []reading) comparison {
 	low, high := int64(math.MinInt64/2), int64(math.MaxInt64/2)
 	c := comparison{}
@@ -33,7 +34,7 @@ func compare(readings []reading) comparison {
 		c.longest = max(c.longest, r.back-r.sent-(r.answered-r.received))
 	}
 	c.offset = low + (high-low)/2
-	// Clocks that drift while they are compared make bounds that cross by as much.
+	// If the clocks drift during the comparison, the bounds may cross by that much.
 	c.uncertainty = max(high-low, low-high)/2 + 1
 	return c
 }

@@ -11,19 +11,19 @@ import (
 	"sync"
 )
 
-// protocolVersion is of the messages. Both sides are the same program, so nothing is ever agreed on:
-// another version is an error.
+// protocolVersion is the version of the messages. Both sides are the same program, so there is no
+// negotiation: another version is an error.
 const protocolVersion = 1
 
-// kind is what a frame holds.
+// kind is the kind of a frame's content.
 type kind byte
 
-// The kinds. Those of the first group go to a generator, those of the second come from it, and the
-// third go both ways.
+// The kinds. The first group goes to a generator, the second comes from it, and the third goes both
+// ways.
 const (
-	kindWork  kind = 'w' // what is loaded, and with what
+	kindWork  kind = 'w' // the target and what to send to it
 	kindLoad  kind = 'l' // a load to prepare: its options
-	kindStart kind = 's' // when its clock starts
+	kindStart kind = 's' // when the load's clock starts
 	kindStop  kind = 'x' // end it now
 	kindCount kind = 'n' // how many connections to the target are there?
 
@@ -31,16 +31,17 @@ const (
 	kindReady    kind = 'r' // connections are open
 	kindWindow   kind = 'd' // one window of the load
 	kindOutcome  kind = 'o' // what the load measured
-	kindFailed   kind = 'f' // why it measured nothing, or why the work was not understood
+	kindFailed   kind = 'f' // why it measured nothing, or what is wrong with the work
 	kindCounted  kind = 'c'
 
 	kindHello kind = 'h' // the first frame of either side
 	kindClock kind = 't' // one round trip to compare clocks
-	kindBeat  kind = 'b' // the sender lives
+	kindBeat  kind = 'b' // the sender is alive
 )
 
-// limit is the most bytes of a frame's content; 0 is of a kind that does not exist. The work has the
-// files of a scenario and a body, in base64; the outcome has histograms of each kind of request.
+// limit is the largest content of a frame in bytes; 0 for an unknown kind. The work includes the
+// files of a scenario and a body, in base64; the outcome includes histograms of each kind of
+// request.
 func (k kind) limit() int {
 	switch k {
 	case kindWork:
@@ -56,10 +57,10 @@ func (k kind) limit() int {
 	return 0
 }
 
-// header is a frame's: its content's length in four bytes, most significant first, and its kind.
+// header is the size of a frame's header: four bytes of content length, big-endian, and the kind.
 const header = 5
 
-// wire sends and receives frames. One goroutine receives; any may send.
+// wire sends and receives frames. One goroutine receives; any goroutine may send.
 type wire struct {
 	in  *bufio.Reader
 	mu  sync.Mutex
@@ -74,7 +75,7 @@ func newWire(in io.Reader, out io.Writer) *wire {
 	return &wire{in: buffered, out: out}
 }
 
-// send sends one frame, whose content is the message as JSON; nil is none.
+// send sends one frame. Its content is the message as JSON, or empty if message is nil.
 func (w *wire) send(k kind, message any) error {
 	frame := make([]byte, header)
 	if message != nil {
@@ -96,8 +97,8 @@ func (w *wire) send(k kind, message any) error {
 	return err
 }
 
-// receive is the next frame. io.EOF says that the other side has closed between two of them. No more
-// memory is taken than bytes have come.
+// receive returns the next frame. io.EOF means that the other side closed the connection between
+// two frames. It allocates no more memory than bytes have arrived.
 func (w *wire) receive() (kind, []byte, error) {
 	var head [header]byte
 	if _, err := io.ReadFull(w.in, head[:]); err != nil {
@@ -117,7 +118,7 @@ func (w *wire) receive() (kind, []byte, error) {
 	return k, content.Bytes(), nil
 }
 
-// decode reads a frame's content. What the message does not have is an error, too.
+// decode parses a frame's content. Unknown fields are an error.
 func decode[T any](content []byte) (*T, error) {
 	message := new(T)
 	d := json.NewDecoder(bytes.NewReader(content))

@@ -12,10 +12,10 @@ import (
 	"plimsoll/internal/lab/pace"
 )
 
-// hello is the first message of either side. Only a generator fills in more than the version.
+// hello is the first message of either side. Only a generator sends more than the version.
 type hello struct {
 	Version int `json:"version"`
-	// Sum is the hash of its program, by which it is known to be the one that was sent.
+	// Sum is the hash of its program. It shows that the program is the one that was sent.
 	Sum         string `json:"sum,omitempty"`
 	Host        string `json:"host,omitempty"`
 	Cores       int    `json:"cores,omitempty"`
@@ -33,9 +33,9 @@ func (h *hello) check() error {
 	return nil
 }
 
-// prepared says that the work was understood.
+// prepared says that the generator has accepted the work.
 type prepared struct {
-	Loops int  `json:"loops"` // that the generator would use by itself
+	Loops int  `json:"loops"` // the number that the generator would choose itself
 	Near  bool `json:"near"`  // the target is on its machine
 }
 
@@ -57,13 +57,13 @@ type assignment struct {
 	Seed          uint64        `json:"seed"`
 }
 
-// start is when a load's clock starts, by the generator's clock.
+// start is the start of a load's clock, by the generator's clock.
 type start struct {
 	At int64 `json:"at_ns"`
 }
 
-// trip is a round trip that compares clocks: the number goes there and comes back, with when it was
-// received and sent by the generator's clock, and what its wall clock was then.
+// trip is a round trip that compares clocks. The number is returned with the times of receiving and
+// sending by the generator's clock, and its wall clock at that moment.
 type trip struct {
 	Number   int   `json:"number"`
 	Received int64 `json:"received_ns"`
@@ -71,7 +71,7 @@ type trip struct {
 	Wall     int64 `json:"wall_ns"`
 }
 
-// farthest is the latest time that a clock may show, which keeps sums of times from running over.
+// farthest is the latest time that a clock may show, so that sums of times do not overflow.
 const farthest = math.MaxInt64 / 8
 
 func (t *trip) check() error {
@@ -82,32 +82,31 @@ func (t *trip) check() error {
 	return nil
 }
 
-// failed is why a generator could not do what it was asked.
+// failed says why a generator could not do something.
 type failed struct {
 	Text string `json:"text"`
 }
 
 func (f *failed) err() error { return errors.New(clean(f.Text, 4<<10)) }
 
-// counted is how many connections the generator's machine has to the target.
+// counted is the number of connections from the generator's machine to the target.
 type counted struct {
 	Connections int `json:"connections"`
 }
 
-// finished is what a generator says of its part of a load.
+// finished is a generator's report on its part of a load.
 type finished struct {
 	Outcome load.Outcome `json:"outcome"`
-	// Late is by how many nanoseconds the start had passed when it was told of it.
+	// Late is how many nanoseconds after the start time the generator received it.
 	Late     int64   `json:"late_ns"`
 	HostBusy float64 `json:"host_busy_share"`
 	Invalid  string  `json:"invalid"`
 }
 
-// most bounds every count that comes from another machine, so that sums do not run over.
+// most bounds every count from another machine, so that sums do not overflow.
 const most = 1 << 56
 
-// checkWindow refuses a window that no generator sends after those before it, the last of which ended
-// at next.
+// checkWindow refuses a window that cannot follow the one before it, which ended at next.
 func checkWindow(w *measure.Window, next int64) error {
 	switch {
 	case w.Start != next || w.Length <= 0 || w.Length > farthest-next:
@@ -136,8 +135,8 @@ func checkCounts(
 	return nil
 }
 
-// check refuses what no load of this assignment can have measured, and cleans what a person reads.
-// kinds is how many kinds of request the script has.
+// check refuses values that no load with this assignment can have measured, and cleans displayed
+// texts. kinds is the number of request kinds in the script.
 func (f *finished) check(a *assignment, kinds int) error {
 	o := &f.Outcome
 	if err := checkCounts(o.Due, o.Sent, &o.Ended, o.BytesIn, o.BytesOut,
@@ -173,7 +172,7 @@ func (f *finished) check(a *assignment, kinds int) error {
 	return nil
 }
 
-// clean leaves of the texts what a terminal can show, and of the examples those that have a kind.
+// clean makes the texts safe for a terminal and drops examples without a known kind.
 func (f *finished) clean() {
 	o := &f.Outcome
 	examples := map[string]string{}
@@ -186,7 +185,7 @@ func (f *finished) clean() {
 	o.Examples, o.OwnLimit, f.Invalid = examples, clean(o.OwnLimit, 300), clean(f.Invalid, 600)
 }
 
-// clean is text of another machine's as a person may be shown it.
+// clean is a text from another machine, safe for display.
 func clean(text string, limit int) string {
 	return format.Clean(text[:min(len(text), limit)])
 }

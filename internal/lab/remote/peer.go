@@ -12,40 +12,40 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// Link is the connection to a generator: its standard output and input. Close ends the generator and
-// says, where it can, why it had ended before.
+// Link is a connection to a generator: its standard output and input. Close ends the generator. If
+// possible, its error says why the generator had ended before.
 type Link interface {
 	io.Reader
 	io.Writer
 	Close() error
 }
 
-// peer is a generator, as its fleet sees it. One goroutine reads what it says.
+// peer is a generator as seen by its fleet. One goroutine reads from it.
 type peer struct {
 	name   string
 	link   Link
 	wire   *wire
 	hello  hello
-	loops  int  // that it would use by itself, or was told to
+	loops  int  // chosen by the generator, or set by Options.Loops
 	near   bool // the target is on its machine
 	clock  comparison
-	ahead  int64 // by how much its wall clock is ahead of ours, in nanoseconds
+	ahead  int64 // how far its wall clock is ahead of ours, in nanoseconds
 	heard  *time.Timer
 	closed chan struct{}
 	clocks chan answer
 	shut   sync.Once
-	why    error // of the end that the fleet has made
-	// gone is why it cannot be used any more; nil while it can. It is the fleet's.
+	why    error // the reason if the fleet closed it
+	// gone says why it cannot be used any more; nil while it can. Only the fleet uses it.
 	gone error
 }
 
-// answer is the end of a round trip, and when it came by our clock.
+// answer is the end of a round trip, with its arrival time by our clock.
 type answer struct {
 	trip
 	back int64
 }
 
-// event is what a peer has said: a message, or with kind 0 that it is gone.
+// event is a message from a peer, or with kind 0 the fact that it is gone.
 type event struct {
 	peer    *peer
 	kind    kind
@@ -53,10 +53,10 @@ type event struct {
 	done    *finished
 	counted int
 	loops   prepared
-	err     error // why it has failed, or is gone
+	err     error // why it failed or is gone
 }
 
-// greet exchanges greetings. expect is the hash that its program must have; empty is any.
+// greet exchanges greetings. expect is the required hash of its program; empty for any.
 func greet(name string, link Link, expect string) (*peer, error) {
 	p := &peer{
 		name:   name,
@@ -95,7 +95,7 @@ func greet(name string, link Link, expect string) (*peer, error) {
 	return p, nil
 }
 
-// cause is an error of the connection, in words.
+// cause describes an error of the connection.
 func (p *peer) cause(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the connection to it has ended")
@@ -103,7 +103,7 @@ func (p *peer) cause(err error) error {
 	return err
 }
 
-// listen passes on what the peer says, until it is gone.
+// listen posts what the peer sends, until it is gone.
 func (p *peer) listen(post func(event)) {
 	p.heard = time.AfterFunc(silence, func() {
 		p.close(fmt.Errorf("nothing was heard of it for %v", silence))
@@ -114,7 +114,7 @@ func (p *peer) listen(post func(event)) {
 	post(event{peer: p, err: p.why})
 }
 
-// hear returns why it ended.
+// hear returns the reason for the end.
 func (p *peer) hear(post func(event)) error {
 	for {
 		k, content, err := p.wire.receive()
@@ -140,7 +140,7 @@ func (p *peer) hear(post func(event)) error {
 	}
 }
 
-// toldTime passes on the end of a round trip.
+// toldTime completes a round trip.
 func (p *peer) toldTime(content []byte, now int64) error {
 	t, err := decode[trip](content)
 	if err == nil {
@@ -151,12 +151,12 @@ func (p *peer) toldTime(content []byte, now int64) error {
 	}
 	select {
 	case p.clocks <- answer{*t, now}:
-	default: // nobody has asked
+	default: // nobody asked
 	}
 	return nil
 }
 
-// understand is a frame as an event.
+// understand turns a frame into an event.
 func (p *peer) understand(k kind, content []byte) (e event, err error) {
 	e = event{peer: p, kind: k}
 	switch k {
@@ -189,7 +189,7 @@ func (p *peer) understand(k kind, content []byte) (e event, err error) {
 	return e, err
 }
 
-// close ends the connection, and with it the generator. The first reason is the one that is told.
+// close ends the connection and with it the generator. The first reason counts.
 func (p *peer) close(why error) {
 	p.shut.Do(func() {
 		p.why = why
@@ -200,7 +200,7 @@ func (p *peer) close(why error) {
 	})
 }
 
-// because is an error with what is behind it, in one line; behind may be nil.
+// because joins an error and its cause in one line; behind may be nil.
 func because(err, behind error) error {
 	if behind == nil {
 		return err
@@ -208,7 +208,7 @@ func because(err, behind error) error {
 	return fmt.Errorf("%w: %w", err, behind)
 }
 
-// beat says that this side lives, until the peer is gone.
+// beat sends a sign of life until the peer is gone.
 func (p *peer) beat() {
 	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
@@ -224,7 +224,7 @@ func (p *peer) beat() {
 	}
 }
 
-// compareClocks makes the round trips. A peer that goes meanwhile is an error.
+// compareClocks makes the round trips. It fails if the peer goes away.
 func (p *peer) compareClocks(ctx context.Context) error {
 	readings := make([]reading, 0, roundTrips)
 	var last answer

@@ -1,10 +1,10 @@
-// Package remote runs generators on other machines: a fleet of them sends one load together. It
-// reaches them by the system's ssh, sends a copy of this program along, and speaks a small protocol
-// of frames with it. The loops of a load are divided among the generators, so that they send
-// exactly the schedule of one generator with as many loops. They start at one instant, with
+// Package remote runs generators on other machines: a fleet that sends one load together. It
+// reaches them through the system's ssh, sends a copy of this program along, and talks to it in a
+// small protocol of frames. The loops of a load are divided among the generators, so that they send
+// exactly the schedule of one generator with as many loops. They start at the same moment, using
 // compared clocks, and their counts are added up exactly. A generator that dies, is late or does
-// not keep up makes the load invalid. The package must not know what a load is for: a fleet takes
-// the place of load.Run.
+// not keep up makes the load invalid. The package must not know what a load is for: a fleet
+// replaces load.Run.
 package remote
 
 import (
@@ -19,22 +19,22 @@ import (
 // mostGenerators bounds a fleet.
 const mostGenerators = 64
 
-// Options are what a fleet is made of.
+// Options describe a fleet.
 type Options struct {
-	// Generators are where they run: user@host[:port], as ssh understands it.
+	// Generators are their addresses: user@host[:port], as ssh understands them.
 	Generators []string
 	Work       *Work
-	// Script is what the work sends, as this machine has read it.
+	// Script is the script of the work, as read on this machine.
 	Script load.Script
-	// Loops of each generator; 0 lets it choose, as harness.Loops does.
+	// Loops is the number of loops of each generator; 0 lets it choose, as harness.Loops does.
 	Loops int
-	// Dial reaches a generator, which speaks the protocol; nil does so by ssh. Sum is the hash that its
-	// program must have; empty is any.
+	// Dial connects to a generator that speaks the protocol; nil uses ssh. Sum is the required hash
+	// of its program; empty for any.
 	Dial func(ctx context.Context, generator string) (Link, error)
 	Sum  string
 }
 
-// Fleet is generators that are ready. Its methods are called one at a time, but for Close.
+// Fleet is a set of ready generators. Its methods, except Close, are called one at a time.
 type Fleet struct {
 	o      Options
 	peers  []*peer
@@ -44,7 +44,7 @@ type Fleet struct {
 	living sync.WaitGroup
 }
 
-// Open reaches all the generators and tells them the work. Its error names the generator.
+// Open connects to all generators and sends them the work. Its error names the generator.
 func Open(ctx context.Context, o Options) (*Fleet, error) {
 	if len(o.Generators) > mostGenerators {
 		return nil, fmt.Errorf("%d generators are too many: %d are the most",
@@ -73,7 +73,7 @@ func Open(ctx context.Context, o Options) (*Fleet, error) {
 	return f, nil
 }
 
-// dial reaches all at once. Those that were reached are the fleet's, also when another was not.
+// dial connects to all at once. Those it reached belong to the fleet, even if others failed.
 func (f *Fleet) dial(ctx context.Context) error {
 	peers, errs := make([]*peer, len(f.o.Generators)), make([]error, len(f.o.Generators))
 	var all sync.WaitGroup
@@ -102,7 +102,7 @@ func (f *Fleet) dial(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// prepare tells all of them the work.
+// prepare sends the work to all generators.
 func (f *Fleet) prepare(ctx context.Context) error {
 	err := f.ask(ctx, f.peers, kindWork, func(*peer) any { return f.o.Work }, kindPrepared,
 		func(e event) {
@@ -116,8 +116,8 @@ func (f *Fleet) prepare(ctx context.Context) error {
 	return err
 }
 
-// ask sends each of the peers a frame and waits until each has answered with one of another kind. The
-// first failure ends it, also one that has nothing to do with what was asked.
+// ask sends a frame to each of the peers and waits until each has answered with a frame of kind
+// want. It stops at the first failure, even one that is unrelated to the question.
 func (f *Fleet) ask(
 	ctx context.Context, peers []*peer, k kind, message func(*peer) any, want kind,
 	answered func(event),
@@ -143,7 +143,7 @@ func (f *Fleet) ask(
 	return nil
 }
 
-// tell sends a frame. That a peer is gone is what its reading says, unless it was known.
+// tell sends a frame. Unless the peer is already known to be gone, its reader reports that.
 func (p *peer) tell(k kind, message any) error {
 	if p.gone != nil {
 		return p.named(p.gone)
@@ -154,10 +154,10 @@ func (p *peer) tell(k kind, message any) error {
 	return nil
 }
 
-// named is an error with the generator's name.
+// named adds the generator's name to an error.
 func (p *peer) named(err error) error { return fmt.Errorf("generator %s: %w", p.name, err) }
 
-// post passes an event on, unless the fleet is closed.
+// post delivers an event, unless the fleet is closed.
 func (f *Fleet) post(e event) {
 	select {
 	case f.events <- e:
@@ -165,7 +165,7 @@ func (f *Fleet) post(e event) {
 	}
 }
 
-// next is the next event. Who is gone stays gone.
+// next returns the next event. A peer that is gone stays gone.
 func (f *Fleet) next(ctx context.Context) (event, error) {
 	select {
 	case e := <-f.events:
@@ -192,8 +192,8 @@ func (f *Fleet) Close() {
 	f.living.Wait()
 }
 
-// Near says whether the target is on the machine of one of the generators, which then takes
-// processors from it.
+// Near reports whether the target is on the machine of one of the generators, which then takes
+// processor time from it.
 func (f *Fleet) Near() bool {
 	for _, p := range f.peers {
 		if p.near {
@@ -203,7 +203,7 @@ func (f *Fleet) Near() bool {
 	return false
 }
 
-// Loops is how many event loops the generators have together, for so many connections.
+// Loops is the total number of the generators' event loops, for the given number of connections.
 func (f *Fleet) Loops(connections int) int {
 	loops := 0
 	for _, p := range f.peers {
@@ -212,7 +212,7 @@ func (f *Fleet) Loops(connections int) int {
 	return min(loops, connections)
 }
 
-// Connections is how many connections the generators' machines have to the target.
+// Connections is the number of connections from the generators' machines to the target.
 func (f *Fleet) Connections(ctx context.Context) (n int, err error) {
 	err = f.ask(ctx, f.peers, kindCount, func(*peer) any { return nil }, kindCounted,
 		func(e event) { n += e.counted })

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// lead is how long before a load's start the generators are told of it, besides two of their
-	// longest round trips, in nanoseconds.
+	// lead is how long before a load's start the generators are told the start, in addition to
+	// twice their longest round trip, in nanoseconds.
 	lead = 50_000_000
-	// stopPatience is how long generators may take to end a load that is to end now.
+	// stopPatience is how long generators may take to end a load after being told to.
 	stopPatience = 15 * time.Second
 )
 
-// Run is load.Run over all the generators: o.Loops are dealt out to them. The script and the target of
-// o are those of the fleet's work. A generator that goes while the load is under way, is late or does
-// not keep up makes the totals invalid, and all of them stop.
+// Run is load.Run over all generators: it deals o.Loops out to them. The script and the target of o
+// must be those of the fleet's work. If a generator goes away during the load, is late or does not
+// keep up, the totals are invalid and all generators stop.
 func (f *Fleet) Run(ctx context.Context, o load.Options) (*measure.Totals, error) {
 	if o.Arrivals != nil {
 		return nil, errors.New("a schedule that is not plain data cannot be sent to generators")
@@ -52,7 +52,7 @@ func (f *Fleet) Run(ctx context.Context, o load.Options) (*measure.Totals, error
 	return r.totals(ctx)
 }
 
-// withDefaults puts in the defaults that the generators must agree on.
+// withDefaults fills in the defaults that the generators must agree on.
 func withDefaults(o load.Options) load.Options {
 	o.Connections = cmp.Or(o.Connections, 64)
 	o.Loops = max(o.Loops, 1)
@@ -61,16 +61,16 @@ func withDefaults(o load.Options) load.Options {
 	return o
 }
 
-// share is what one generator does of a load.
+// share is one generator's part of a load.
 type share struct {
 	*peer
 	assignment
-	over bool      // it has said all of this load
-	done *finished // what it measured; nil where it has failed
+	over bool      // it has reported everything about this load
+	done *finished // what it measured; nil if it failed
 }
 
-// deal deals the load's loops out, one by one, to those that have not as many as they can run, and
-// gives each a range of them. Who gets none has no share.
+// deal deals out the load's loops one by one, up to the number that each generator can run, and
+// gives each a range of them. A generator without loops has no share.
 func (f *Fleet) deal(o *load.Options) []*share {
 	all := min(o.Loops, f.Loops(o.Connections))
 	loops := make([]int, len(f.peers))
@@ -109,7 +109,7 @@ func (f *Fleet) deal(o *load.Options) []*share {
 	return shares
 }
 
-// compareClocks compares the clocks of all who have a share, at once.
+// compareClocks compares clocks with all generators that have a share, at once.
 func (f *Fleet) compareClocks(ctx context.Context, shares []*share) error {
 	errs := make([]error, len(shares))
 	var all sync.WaitGroup
@@ -131,7 +131,7 @@ func (f *Fleet) compareClocks(ctx context.Context, shares []*share) error {
 		if errs[i] == nil {
 			continue
 		}
-		// Why it has gone is said in its last event.
+		// Its last event says why it is gone.
 		for s.gone == nil {
 			if _, err := f.next(ctx); err != nil {
 				return errs[i]
@@ -142,8 +142,8 @@ func (f *Fleet) compareClocks(ctx context.Context, shares []*share) error {
 	return nil
 }
 
-// ready has the generators open their connections and tells them when to start, by their clocks. It
-// returns when that is by ours. When one of them cannot, none of them starts.
+// ready makes the generators open their connections and tells them when to start, by their clocks.
+// It returns the start by our clock. If one of them fails, none starts.
 func (f *Fleet) ready(ctx context.Context, shares []*share) (at int64, err error) {
 	left := map[*peer]bool{}
 	for _, s := range shares {
@@ -176,14 +176,14 @@ func (f *Fleet) ready(ctx context.Context, shares []*share) (at int64, err error
 	}
 	at = reactor.Clock() + lead + 2*longest
 	for _, s := range shares {
-		// One that is gone meanwhile says so in its last event.
+		// A peer that goes away meanwhile reports that in its last event.
 		_ = s.wire.send(kindStart, start{at + s.clock.offset})
 	}
 	return at, nil
 }
 
-// giveUp stops loads that have not started, and waits until the generators have said so. One that
-// does not is closed.
+// giveUp stops loads that have not started and waits until the generators confirm. A generator that
+// does not confirm is closed.
 func (f *Fleet) giveUp(left map[*peer]bool) {
 	for p := range left {
 		_ = p.wire.send(kindStop, nil)
@@ -204,17 +204,17 @@ func (f *Fleet) giveUp(left map[*peer]bool) {
 	}
 }
 
-// running is a load under way.
+// running is a running load.
 type running struct {
 	fleet   *Fleet
 	o       *load.Options
 	shares  []*share
 	windows windows
-	broken  []string // what makes the figures worthless, for a person
+	broken  []string // reasons why the figures are worthless
 	stopped bool
 }
 
-// run takes in what the generators say until all have said what they measured, or are gone.
+// run handles the generators' events until each has sent its outcome or is gone.
 func (r *running) run(ctx context.Context) {
 	bounded, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -249,12 +249,12 @@ func (r *running) run(ctx context.Context) {
 	}
 }
 
-// take takes in one event of a share, and says whether it was its last.
+// take handles one event of a share and reports whether it was its last.
 func (r *running) take(i int, s *share, e event) (ended bool) {
 	wrong := error(nil)
 	switch {
 	case e.err != nil:
-		// That a load which had not started was stopped is not a failure of the one that says so.
+		// A load stopped before its start is not a failure of the generator that says so.
 		if !r.stopped || e.kind == 0 {
 			r.broken = append(r.broken, s.named(e.err).Error())
 		}
@@ -275,20 +275,20 @@ func (r *running) take(i int, s *share, e event) (ended bool) {
 		wrong = fmt.Errorf("a frame of kind %q does not come from a generator under load", e.kind)
 	}
 	if wrong != nil {
-		// Its last event, which ends the share, has the reason.
+		// The share's last event will have the reason, and ends it.
 		go s.close(wrong)
 	}
 	return false
 }
 
-// stopAll ends the load at all of the generators. It is called from any goroutine.
+// stopAll ends the load on all generators. Any goroutine may call it.
 func (r *running) stopAll() {
 	for _, s := range r.shares {
 		go s.wire.send(kindStop, nil)
 	}
 }
 
-// abandon closes those that did not end.
+// abandon closes the generators that did not end.
 func (r *running) abandon() {
 	for _, s := range r.shares {
 		if !s.over {
@@ -299,7 +299,7 @@ func (r *running) abandon() {
 	}
 }
 
-// totals adds up what was measured. Where no generator has measured anything there is nothing to add.
+// totals adds up the outcomes. If no generator has measured anything, there is nothing to add.
 func (r *running) totals(ctx context.Context) (*measure.Totals, error) {
 	var sum *load.Outcome
 	var remote []measure.Remote
@@ -331,7 +331,7 @@ func (r *running) totals(ctx context.Context) (*measure.Totals, error) {
 	return t, nil
 }
 
-// figures are what is recorded of a generator. It is called before its outcome is added to.
+// figures returns what is recorded about a generator. Call it before adding to its outcome.
 func (s *share) figures() measure.Remote {
 	o := &s.done.Outcome
 	m := measure.Remote{
@@ -357,8 +357,8 @@ func (s *share) figures() measure.Remote {
 	return m
 }
 
-// judge says what makes the figures worthless: that a generator is gone, or that one of them was the
-// limit, which the figures of all together may hide.
+// judge marks figures as worthless if a generator is gone, or was the limit, which the sums over
+// all generators may hide.
 func (r *running) judge(g *measure.Generator) {
 	for i := range g.Remote {
 		if m := &g.Remote[i]; m.Invalid != "" {

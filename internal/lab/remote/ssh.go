@@ -17,14 +17,14 @@ import (
 	"time"
 )
 
-// program is this program's file, a copy of which is sent to machines that do not have it.
+// program is this program's file. It is copied to machines that do not have it.
 type program struct {
 	path string
 	size int64
 	sum  string
 }
 
-// Sum is the hash of this program's file, by which a generator proves to be a copy of it.
+// Sum is the hash of this program's file. A generator uses it to prove that it is a copy.
 func Sum() (string, error) {
 	p, err := thisProgram()
 	return p.sum, err
@@ -48,8 +48,8 @@ func thisProgram() (program, error) {
 	return program{path, size, hex.EncodeToString(hash.Sum(nil))}, nil
 }
 
-// What the script says, a line each: what its machine is, and whether it has the program. Lines before
-// these are a login's, and not looked at.
+// Lines printed by the script: the kind of machine, and whether it has the program. Lines before
+// these come from the login and are ignored.
 const (
 	saysMachine = "plimsoll-generator-on"
 	saysHas     = "plimsoll-generator-starts"
@@ -57,11 +57,11 @@ const (
 	saysFailed  = "plimsoll-generator-failed"
 )
 
-// script is what the generator's machine runs, in any shell that understands POSIX: it says what the
-// machine is, takes the program where it is not there under its hash, into a folder of the user's that
-// nobody else may look into, and becomes it. A copy takes its name when it is whole. Copies that are
-// older than a week go when a new one comes. It has no single quote and no line break, as it is given
-// in single quotes to whatever shell the user has.
+// script runs on the generator's machine, in any POSIX shell. It reports the machine, takes the
+// program if there is none with its hash, and becomes it. The program is stored in a folder of the
+// user's that nobody else may read; a copy gets its name once it is complete. Copies older than a
+// week are removed when a new one arrives. The script has no single quote and no line break,
+// because it is passed in single quotes to the user's shell, whatever that is.
 const script = `umask 077; echo ` + saysMachine + ` $(uname -s) $(uname -m); ` +
 	`d=${XDG_CACHE_HOME:-$HOME/.cache}/plimsoll; ` +
 	`mkdir -p "$d" && chmod 700 "$d" && [ -O "$d" ] || ` +
@@ -73,8 +73,8 @@ const script = `umask 077; echo ` + saysMachine + ` $(uname -s) $(uname -m); ` +
 	`echo ` + saysFailed + ` the program cannot be stored in "$d": is the disk full?; exit 1; }; fi; ` +
 	`echo ` + saysHas + `; exec "$f" generator`
 
-// sshOptions are ours besides the user's configuration. Nothing is asked at a terminal, which the
-// progress line has; a connection that is lost is noticed within some 15 s; and nothing is forwarded.
+// sshOptions are added to the user's configuration. ssh asks nothing at the terminal, where the
+// progress line is; it notices a lost connection within about 15 s; and it forwards nothing.
 var sshOptions = []string{
 	"-T", "-a", "-x",
 	"-o", "BatchMode=yes",
@@ -86,7 +86,7 @@ var sshOptions = []string{
 	"-o", "Compression=no",
 }
 
-// dial starts a generator by ssh.
+// dial starts a generator through ssh.
 func (p program) dial(ctx context.Context, generator string) (Link, error) {
 	a, err := parseAddress(generator)
 	if err != nil {
@@ -110,7 +110,7 @@ func (p program) dial(ctx context.Context, generator string) (Link, error) {
 	return l, nil
 }
 
-// install has the program be there and started.
+// install makes sure that the program is there and starts it.
 func (p program) install(l *sshLink) error {
 	known := false
 	for {
@@ -153,7 +153,7 @@ func (p program) sendTo(l *sshLink) error {
 	return nil
 }
 
-// patient is a writer that begins to wait again with each piece.
+// patient is a writer that restarts its timeout with each write.
 type patient struct {
 	io.Writer
 	late *time.Timer
@@ -165,7 +165,8 @@ func (p patient) Write(b []byte) (int, error) {
 	return p.Writer.Write(b)
 }
 
-// sameKind says whether this program runs on a machine that calls itself so, by uname -s and -m.
+// sameKind returns an error unless this program runs on a machine with these names, from uname -s
+// and -m.
 func sameKind(names []string) error {
 	systems := map[string]string{"Linux": "linux", "Darwin": "darwin"}
 	processors := map[string]string{
@@ -179,14 +180,14 @@ func sameKind(names []string) error {
 		clean(strings.Join(names, " "), 100), runtime.GOOS, runtime.GOARCH)
 }
 
-// sshLink is a generator behind a process of ssh.
+// sshLink is a Link to a generator through an ssh process.
 type sshLink struct {
 	command *exec.Cmd
 	in      io.WriteCloser
-	pipe    io.Closer // behind out
+	pipe    io.Closer // the pipe that out reads
 	out     *bufio.Reader
-	heard   int  // bytes of lines before the protocol begins
-	errors  tail // what ssh and the other side's standard error said
+	heard   int  // bytes of lines before the protocol starts
+	errors  tail // standard error of ssh and of the other side
 	once    sync.Once
 	ended   chan struct{}
 	why     error
@@ -199,9 +200,9 @@ func startSSH(args []string) (*sshLink, error) {
 	}
 	l := &sshLink{command: exec.Command(path, args...), ended: make(chan struct{})}
 	l.command.Stderr = &l.errors
-	// What it has started may hold its standard error open, and is not waited for.
+	// Its children may keep its standard error open. They are not waited for.
 	l.command.WaitDelay = closePatience
-	// A terminal's Ctrl-C must not reach it: what was measured until then still has to come.
+	// A terminal's Ctrl-C must not reach ssh: the results so far still have to arrive.
 	l.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if l.in, err = l.command.StdinPipe(); err != nil {
 		return nil, err
@@ -217,7 +218,7 @@ func startSSH(args []string) (*sshLink, error) {
 	return l, nil
 }
 
-// soonSaid is said, within the time that a login may take.
+// soonSaid is said with a time limit for the login.
 func (l *sshLink) soonSaid() ([]string, error) {
 	late := time.AfterFunc(loginPatience, l.kill)
 	words, err := l.said()
@@ -228,10 +229,10 @@ func (l *sshLink) soonSaid() ([]string, error) {
 	return words, err
 }
 
-// mostLines bounds what a login may print before the script speaks, in bytes.
+// mostLines is the most bytes that a login may print before the script's lines.
 const mostLines = 64 << 10
 
-// said is the next line of the script's, in words; there is at least one.
+// said returns the words of the script's next line; there is at least one.
 func (l *sshLink) said() ([]string, error) {
 	for l.heard < mostLines {
 		line, err := l.out.ReadSlice('\n')
@@ -256,9 +257,9 @@ func (l *sshLink) Read(b []byte) (int, error) { return l.out.Read(b) }
 // Write implements Link.
 func (l *sshLink) Write(b []byte) (int, error) { return l.in.Write(b) }
 
-// closePatience is how long a generator may take to end when its input has ended, and loginPatience
-// how long a login may take to run a command, and to take a piece of the program. They are variables
-// for tests.
+// closePatience is how long a generator may take to end after the end of its input. loginPatience
+// is how long a login may take to run a command, and to accept a piece of the program. They are
+// variables for tests.
 var (
 	closePatience = 5 * time.Second
 	loginPatience = time.Minute
@@ -282,23 +283,23 @@ func (l *sshLink) Close() error {
 	return l.why
 }
 
-// kill ends ssh at once, with all that it has started, and with its connection the generator.
+// kill ends ssh at once, with all its children. Without the connection, the generator ends too.
 func (l *sshLink) kill() {
 	select {
-	case <-l.ended: // its number may be another's by now
+	case <-l.ended: // its process id may have been reused
 	default:
 		_ = syscall.Kill(-l.command.Process.Pid, syscall.SIGKILL)
 	}
-	_ = l.pipe.Close() // who has left its group may hold the other end
+	_ = l.pipe.Close() // a process that has left its group may hold the other end
 }
 
-// tail keeps the last of what is written to it, for an error.
+// tail keeps the end of what is written to it, for an error.
 type tail struct {
 	mu   sync.Mutex
 	last []byte
 }
 
-// mostTail is how much that is, in bytes.
+// mostTail is the size of that end, in bytes.
 const mostTail = 600
 
 // Write implements io.Writer.
@@ -310,7 +311,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// text is it in one line.
+// text returns it in one line.
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

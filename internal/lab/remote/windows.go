@@ -6,27 +6,26 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// windows puts the generators' windows together, in order. A window of the whole is made once all who
-// go on have told theirs of that time; where one of them is longer, as the last one is, the others'
-// are added up to its length.
+// windows joins the generators' windows in order. A window of the whole load is made once all
+// generators still running have sent theirs for that time. If one of them is longer, as a last
+// window is, those of the others are added up to its length.
 type windows struct {
-	length  int64 // of a usual window, in nanoseconds
+	length  int64 // of a regular window, in nanoseconds
 	of      []part
-	observe func(*measure.Window) // nil when nobody needs them
+	observe func(*measure.Window) // nil if nobody needs them
 }
 
 // part is one generator's windows.
 type part struct {
 	waiting []*measure.Window
 	next    int64 // when the next one starts
-	over    bool  // no more come
+	over    bool  // no more will come
 }
 
-// mostBehind is by how many windows one generator may be behind another: 15 s of the usual ones.
+// mostBehind is how many windows one generator may be behind another: 15 s of regular windows.
 const mostBehind = 60
 
-// add takes a window of one of the generators. Its error says that the window makes no sense, or that
-// others are too far behind.
+// add takes a window of one of the generators. It returns an error if the window makes no sense.
 func (w *windows) add(from int, win *measure.Window) error {
 	p := &w.of[from]
 	if p.over {
@@ -37,13 +36,14 @@ func (w *windows) add(from int, win *measure.Window) error {
 	}
 	p.next = win.End()
 	p.waiting = append(p.waiting, win)
-	// Only the last one ends between two edges.
+	// Only the last window ends between two edges.
 	p.over = p.next%w.length != 0
 	w.merge()
 	return nil
 }
 
-// behind is the generator that others are waiting for for too long; ok is false when there is none.
+// behind returns the generator that the others have waited for too long; ok is false if there is
+// none.
 func (w *windows) behind() (slowest int, ok bool) {
 	longest := 0
 	for i := range w.of {
@@ -55,13 +55,13 @@ func (w *windows) behind() (slowest int, ok bool) {
 	return slowest, longest > mostBehind && !w.of[slowest].over
 }
 
-// end says that one of the generators has no more.
+// end is called when a generator has no more windows.
 func (w *windows) end(from int) {
 	w.of[from].over = true
 	w.merge()
 }
 
-// merge makes the windows that can be made.
+// merge makes all windows that are complete.
 func (w *windows) merge() {
 	for {
 		count, until := w.ready()
@@ -72,7 +72,8 @@ func (w *windows) merge() {
 	}
 }
 
-// ready is how many windows of each generator make the next one, and when that ends; 0 is never.
+// ready returns how many windows of each generator make up the next one, and its end; 0 if it is
+// not complete.
 func (w *windows) ready() (count []int, until int64) {
 	count = make([]int, len(w.of))
 	for changed := true; changed; {
@@ -95,13 +96,13 @@ func (w *windows) ready() (count []int, until int64) {
 	return count, until
 }
 
-// edge is the end of a window on the grid of all: a last window ends where its last request did, and
-// the others' go on until the next edge.
+// edge is the end of a window on the common grid: a last window ends with its last request, and
+// those of the others continue to the next edge.
 func (w *windows) edge(win *measure.Window) int64 {
 	return (win.End() + w.length - 1) / w.length * w.length
 }
 
-// make adds up the first windows of each generator, as many as count says.
+// make adds up the first count windows of each generator.
 func (w *windows) make(count []int, until int64) {
 	var sum measure.Window
 	var response, service, lag measure.Histogram
@@ -130,7 +131,7 @@ func (w *windows) make(count []int, until int64) {
 		open = open || !p.over || len(p.waiting) > 0
 	}
 	if open {
-		end = until // the next one begins there
+		end = until // the next window starts there
 	}
 	sum.Length = end - sum.Start
 	sum.Response, sum.Service, sum.Lag = response.Sparse(), service.Sparse(), lag.Sparse()

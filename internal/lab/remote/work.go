@@ -11,17 +11,17 @@ import (
 	"plimsoll/internal/lab/scenario"
 )
 
-// Work is what generators load and with what, as plain data that can be sent to them. Script and TLS
-// fill in its files, so that a generator's machine needs none of them.
+// Work says what generators load and with what, as plain data that can be sent to them.
+// ReadScenario and ReadTLS add the files, so that a generator's machine needs none of them.
 type Work struct {
 	URL   string          `json:"url"`
 	TLS   load.TLSOptions `json:"tls"`
 	HTTP3 bool            `json:"http3"`
-	// Request is the one request that is sent, and Scenario the path of the scenario that is sent in
-	// its place.
+	// Request is the request to send. If Scenario, the path of a scenario, is set, that is sent
+	// instead.
 	Request  *Request `json:"request"`
 	Scenario string   `json:"scenario"`
-	// Files are by their paths on this machine, and Environment by name.
+	// Files has contents by path on this machine, and Environment values by name.
 	Files       map[string][]byte `json:"files"`
 	Environment map[string]string `json:"environment"`
 }
@@ -33,7 +33,7 @@ type Request struct {
 	Head  bool   `json:"head"`
 }
 
-// ReadScenario reads a scenario for this machine, and keeps what it reads of files and environment.
+// ReadScenario reads a scenario for this machine, and keeps the files and variables that it uses.
 func (w *Work) ReadScenario(path string, target load.Target) (*scenario.Scenario, error) {
 	w.Scenario, w.Environment = path, map[string]string{}
 	return scenario.LoadFrom(path, target, scenario.Source{
@@ -51,7 +51,7 @@ func (w *Work) ReadScenario(path string, target load.Target) (*scenario.Scenario
 	})
 }
 
-// ReadTLS keeps the files that the TLS options name.
+// ReadTLS keeps the files named in the TLS options.
 func (w *Work) ReadTLS() error {
 	for _, path := range []string{w.TLS.CA, w.TLS.Cert, w.TLS.Key} {
 		if path == "" {
@@ -73,7 +73,7 @@ func (w *Work) keep(path string, content []byte) {
 	w.Files[path] = content
 }
 
-// target is what is loaded, as this machine finds it.
+// target resolves the target on this machine.
 func (w *Work) target(ctx context.Context) (load.Target, error) {
 	secure := w.TLS
 	secure.ReadFile = w.file
@@ -82,12 +82,12 @@ func (w *Work) target(ctx context.Context) (load.Target, error) {
 	return target, err
 }
 
-// Script is what is sent where there is no scenario.
+// Script is the script if there is no scenario.
 func (w *Work) Script() load.Script {
 	return load.Static(w.Request.Name, w.Request.Bytes, w.Request.Head)
 }
 
-// script is what is sent.
+// script is the script to send.
 func (w *Work) script(target load.Target) (load.Script, error) {
 	if w.Scenario == "" {
 		if w.Request == nil || len(w.Request.Bytes) == 0 {
@@ -114,7 +114,7 @@ func (w *Work) script(target load.Target) (load.Script, error) {
 	return s.Script(), nil
 }
 
-// file is the content of a file that was sent along.
+// file is the content of a file in Files.
 func (w *Work) file(path string) ([]byte, error) {
 	content, ok := w.Files[path]
 	if !ok {

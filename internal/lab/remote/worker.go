@@ -18,39 +18,39 @@ import (
 )
 
 const (
-	// beatEvery is how often either side says that it lives, and silence after how long without a
-	// word the other counts as gone: a connection that was lost says nothing of it.
+	// beatEvery is the interval of the signs of life from either side. After silence without any
+	// message, the other side counts as gone: a lost connection does not report itself.
 	beatEvery = time.Second
 	silence   = 15 * time.Second
-	// endPatience is how long a load may take to end that was told to.
+	// endPatience is how long a load may take to end after it was told to.
 	endPatience = 5 * time.Second
 )
 
-// worker is the side of a generator: it does what the frames from in say.
+// worker is the generator's side: it executes the frames that it receives.
 type worker struct {
 	wire   *wire
 	inbox  chan frame
-	heard  *time.Timer // rings when the other side has been silent for too long
+	heard  *time.Timer // fires if the other side has been silent for too long
 	target load.Target
 	script load.Script
 	near   bool
-	// greeted says that the other side has.
+	// greeted says that the other side has sent its greeting.
 	greeted bool
-	// of the load under way; cancel is nil when there is none
+	// for the current load; cancel is nil if there is none
 	cancel context.CancelFunc
 	starts chan int64
 	over   chan struct{}
 }
 
-// frame is one that was received.
+// frame is a received frame.
 type frame struct {
 	kind    kind
 	content []byte
 }
 
-// Serve does loads for the fleet at the other end of in and out, until in ends, nothing has come for
-// 15 s, ctx ends, or something comes that makes no sense, which are all but the first errors. A load
-// that is under way then is cut off. sum is the hash of this program.
+// Serve executes loads for the fleet at the other end of in and out. It returns when in ends,
+// nothing has come for 15 s, ctx ends, or a message makes no sense. All but the first are errors. A
+// load that is running then is cut off. sum is the hash of this program.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, sum string) error {
 	w := &worker{wire: newWire(in, out), inbox: make(chan frame, 16), heard: time.NewTimer(silence)}
 	ctx, stop := context.WithCancel(ctx)
@@ -76,7 +76,7 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, sum string) error {
 	return err
 }
 
-// descriptors is how many this process may open.
+// descriptors is the number of files that this process may open.
 func descriptors() uint64 {
 	var r syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r) != nil {
@@ -85,7 +85,7 @@ func descriptors() uint64 {
 	return r.Max
 }
 
-// read receives what comes, until nothing does. Clocks are answered here, at once.
+// read receives frames until the input ends. It answers clock messages itself, at once.
 func (w *worker) read(ctx context.Context) error {
 	for {
 		k, content, err := w.wire.receive()
@@ -134,7 +134,7 @@ func (w *worker) beat(ctx context.Context) {
 	}
 }
 
-// obey does what comes, one after the other.
+// obey executes the frames one after another.
 func (w *worker) obey(ctx context.Context, ended <-chan error) error {
 	for {
 		select {
@@ -152,7 +152,7 @@ func (w *worker) obey(ctx context.Context, ended <-chan error) error {
 	}
 }
 
-// obeyRest does what had come before the end, whose reason it returns.
+// obeyRest executes the frames that came before the end, and returns the reason for the end.
 func (w *worker) obeyRest(ctx context.Context, why error) error {
 	for {
 		select {
@@ -166,7 +166,7 @@ func (w *worker) obeyRest(ctx context.Context, why error) error {
 	}
 }
 
-// do does what one frame says. Its errors end the connection; what went wrong with a load is told.
+// do executes one frame. Its errors end the connection; errors of a load are reported to the fleet.
 func (w *worker) do(ctx context.Context, f frame) error {
 	if w.greeted != (f.kind != kindHello) {
 		return errors.New("a greeting comes first, and once")
@@ -196,7 +196,7 @@ func (w *worker) do(ctx context.Context, f frame) error {
 		}
 		select {
 		case w.starts <- s.At:
-		default: // there is no load that waits for it
+		default: // no load is waiting for it
 		}
 	case kindStop:
 		if w.cancel != nil {
@@ -215,7 +215,7 @@ func (w *worker) do(ctx context.Context, f frame) error {
 	return nil
 }
 
-// prepare understands the work.
+// prepare reads the work.
 func (w *worker) prepare(ctx context.Context, content []byte) error {
 	work, err := decode[Work](content)
 	if err != nil {
@@ -236,7 +236,7 @@ func (w *worker) prepare(ctx context.Context, content []byte) error {
 	})
 }
 
-// begin starts a load, which ends when it is over, at a stop, or with ctx.
+// begin starts a load. The load ends when it is done, at a stop, or with ctx.
 func (w *worker) begin(ctx context.Context, a *assignment) error {
 	if w.script == nil {
 		return errors.New("a load comes after the work")
@@ -257,7 +257,7 @@ func (w *worker) begin(ctx context.Context, a *assignment) error {
 	return nil
 }
 
-// end cuts off the load that is under way, and waits until it has ended.
+// end cuts off the current load and waits until it has ended.
 func (w *worker) end() {
 	if w.cancel == nil {
 		return
@@ -271,12 +271,12 @@ func (w *worker) end() {
 	}
 }
 
-// load does one load and tells what came of it.
+// load does one load and reports the result.
 func (w *worker) load(ctx context.Context, a *assignment, starts <-chan int64, over chan<- struct{}) {
 	defer close(over)
 	done, err := w.measure(ctx, a, starts)
 	if err != nil {
-		// What cannot be sent ends the reading, too.
+		// If the send fails, reading ends too.
 		_ = w.wire.send(kindFailed, failed{err.Error()})
 		return
 	}
@@ -328,7 +328,7 @@ func (w *worker) measure(
 	return done, nil
 }
 
-// options are an assignment in the generator's words.
+// options converts an assignment to load.Options.
 func (a *assignment) options(w *worker) load.Options {
 	return load.Options{
 		Target:        w.target,
@@ -351,7 +351,7 @@ func (a *assignment) options(w *worker) load.Options {
 	}
 }
 
-// usage is the processor time that all of the machine has used, in seconds, at a time.
+// usage is the processor time used by the whole machine, in seconds, at a time.
 type usage struct {
 	at          time.Time
 	busy, cores float64
@@ -362,7 +362,7 @@ func usageNow() usage {
 	return usage{time.Now(), s.Values[measure.HostCPU], s.Values[measure.HostCores]}
 }
 
-// shareUntil is the share that was used between two moments; 0 where it is not known.
+// shareUntil is the share of the processors used between two moments; 0 if unknown.
 func (u usage) shareUntil(v usage) float64 {
 	seconds := v.at.Sub(u.at).Seconds()
 	if u.cores <= 0 || seconds <= 0 {
