@@ -12,7 +12,7 @@ import (
 )
 
 // LineFile is the load line for other programs, as survey --export writes it. docs/run-directory.md
-// lists the keys; one that is there keeps its meaning within a schema_version.
+// lists the keys. An existing key keeps its meaning within a schema_version.
 type LineFile struct {
 	SchemaVersion int          `json:"schema_version"`
 	Tool          string       `json:"tool"`
@@ -21,8 +21,8 @@ type LineFile struct {
 	Mix           string       `json:"mix,omitempty"`
 	MeasuredAt    time.Time    `json:"measured_at"`
 	Machine       exportedHost `json:"machine"`
-	// Uncrowded is the mean time of a request that found no other in flight when it was sent: it
-	// tells this service, and this mix, from another.
+	// Uncrowded is the mean time of a request that found no other in flight when it was sent. It
+	// identifies this service and this mix.
 	Uncrowded float64      `json:"uncrowded_seconds,omitempty"`
 	Line      exportedLine `json:"line"`
 	Peak      exportedPeak `json:"peak"`
@@ -30,21 +30,21 @@ type LineFile struct {
 	Early string `json:"early,omitempty"`
 }
 
-// exportedLine has no rate when it was not found.
+// exportedLine has no rate if the line was not found.
 type exportedLine struct {
 	Found bool            `json:"found"`
 	Rate  *model.Interval `json:"rate_per_second,omitempty"`
 	Why   string          `json:"why,omitempty"`
 }
 
-// exportedPeak is the highest goodput, and the offered rates between which it was reached.
+// exportedPeak is the highest goodput, and the interval of offered rates where it was reached.
 type exportedPeak struct {
 	Found   bool            `json:"found"`
 	Goodput float64         `json:"goodput_per_second,omitempty"`
 	Rate    *model.Interval `json:"rate_per_second,omitempty"`
 }
 
-// exportedHost is where the survey ran.
+// exportedHost describes the machine of the survey.
 type exportedHost struct {
 	Host        string `json:"host"`
 	CPU         string `json:"cpu"`
@@ -52,7 +52,8 @@ type exportedHost struct {
 	TargetLocal bool   `json:"target_local"`
 }
 
-// uncrowded is the mean time in seconds of the requests that met no other; 0 where too few did.
+// uncrowded is the mean time in seconds of the requests that found no other in flight; 0 if there
+// are too few.
 func uncrowded(steps []measure.Step) float64 {
 	const fewest = 100
 	var count uint64
@@ -76,8 +77,8 @@ func intervalOf(found bool, i model.Interval) *model.Interval {
 	return &i
 }
 
-// Export is the run's load line as a small JSON document, for programs that act on it. A run
-// without a result has none.
+// Export is the run's load line as a small JSON document, for programs that act on it. It fails if
+// the run has no result.
 func Export(r *Run) ([]byte, error) {
 	if r.Result == nil {
 		return nil, fmt.Errorf("the run in %s has no load line to export: "+

@@ -16,14 +16,14 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// The geometry of every histogram that is written: that of measure.Histogram, bucket by bucket.
+// The geometry of every written histogram. It is that of measure.Histogram, bucket by bucket.
 const (
 	hdrLowest = 1
 	hdrDigits = 2
 )
 
-// maxInterval bounds a line of an HDR log: each bucket may take nine bytes before they are
-// compressed and written in base64.
+// maxInterval is the largest line of an HDR log: each bucket may take nine bytes before compression
+// and base64.
 const maxInterval = 64 << 10
 
 // interval is one line of an HDR log.
@@ -33,9 +33,9 @@ type interval struct {
 	histogram     *measure.Sparse
 }
 
-// WriteHDR writes an HdrHistogram log (format 1.3) with a histogram for each window: which chooses
-// it, for example the response times. began is when the step began by the wall clock; the zero time
-// leaves it out. Times in the log are milliseconds, values nanoseconds.
+// WriteHDR writes an HdrHistogram log (format 1.3) with a histogram for each window. which selects
+// it, for example the response times. began is the wall-clock start of the step; the zero time
+// omits it. Times in the log are milliseconds, values are nanoseconds.
 func WriteHDR(
 	w io.Writer, began time.Time, windows []measure.Window,
 	which func(w *measure.Window) *measure.Sparse,
@@ -79,7 +79,7 @@ func writeHDR(w io.Writer, began time.Time, all []interval) error {
 	return nil
 }
 
-// packed is a histogram as the library has it; its buckets are the same ones.
+// packed converts a histogram to the library's type, which has the same buckets.
 func packed(s *measure.Sparse) (*hdrhistogram.PackedHistogram, error) {
 	h := hdrhistogram.NewPacked(hdrLowest, measure.Longest, hdrDigits)
 	for _, c := range s.Cells {
@@ -95,8 +95,8 @@ func packed(s *measure.Sparse) (*hdrhistogram.PackedHistogram, error) {
 	return h, nil
 }
 
-// readInterval reads a line of an HDR log: its tag and its buckets. ok is false for a line that
-// holds no histogram.
+// readInterval parses a line of an HDR log into its tag and buckets. ok is false for a line without
+// a histogram.
 func readInterval(line []byte) (tag string, cells []measure.Cell, ok bool, err error) {
 	if len(line) == 0 || line[0] == '#' || line[0] == '"' {
 		return "", nil, false, nil
@@ -136,15 +136,15 @@ func readInterval(line []byte) (tag string, cells []measure.Cell, ok bool, err e
 	return tag, cells, true, nil
 }
 
-// checkGeometry looks at a histogram's header before the library is given the rest: one that claims
-// other buckets than ours could make it take 50 MB for a line of 64 KB.
+// checkGeometry checks a histogram's header before the library sees the rest: a header that claims
+// other buckets than ours could make the library allocate 50 MB for a line of 64 KB.
 func checkGeometry(payload []byte) error {
 	raw := make([]byte, base64.StdEncoding.DecodedLen(len(payload)))
 	n, err := base64.StdEncoding.Decode(raw, payload)
 	if err != nil {
 		return err
 	}
-	const outer = 8 // cookie and length, before what is compressed
+	const outer = 8 // cookie and length, before the compressed part
 	if n < outer {
 		return errors.New("a histogram is cut off")
 	}

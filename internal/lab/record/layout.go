@@ -9,16 +9,16 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// The bounds of a run. A writer refuses to go beyond them, so that a reader can: the one that opens
-// a run directory cannot know where it comes from.
+// The bounds of a run. A writer refuses to exceed them, so that a reader can refuse it too: the run
+// directory that it opens may come from anywhere.
 const (
 	maxSteps    = 10_000
 	maxWindows  = 100_000   // of one step: seven hours of 250 ms
 	maxSamples  = 100_000   // of one step
 	maxRequests = 1_000     // kinds of request in a mix
-	maxLine     = 1 << 20   // bytes of a line of steps.jsonl, windows.jsonl and samples.jsonl
+	maxLine     = 1 << 20   // bytes of a line in steps.jsonl, windows.jsonl and samples.jsonl
 	maxDocument = 16 << 20  // bytes of run.json and result.json
-	maxRun      = 512 << 20 // bytes of all files of a run that are read
+	maxRun      = 512 << 20 // bytes read of all files of a run
 	maxCells    = 32 << 20  // buckets of all histograms of a run; 16 bytes each in memory
 )
 
@@ -39,7 +39,7 @@ const (
 	profileSuffix = ".pb.gz"
 )
 
-// Files are the types of the JSON files, for their schemas: of the whole file, or of a line of it.
+// Files are the types of the JSON files, for their schemas: of a whole file, or of a line of it.
 func Files() map[string]reflect.Type {
 	return map[string]reflect.Type{
 		manifestFile: reflect.TypeFor[Manifest](),
@@ -50,7 +50,7 @@ func Files() map[string]reflect.Type {
 	}
 }
 
-// stepFiles are the files of a step, in the order they are written.
+// stepFiles are the files of a step, in the order of writing.
 var stepFiles = []string{windowsFile, responseFile, serviceFile, lagFile, totalsFile, samplesFile}
 
 // stepDir is the folder of a step.
@@ -67,7 +67,7 @@ type stepLine struct {
 	Files     []string         `json:"files,omitempty"`
 }
 
-// totalsLine is measure.Totals with what JSON says better or an HDR log holds already.
+// totalsLine is measure.Totals without what an HDR log already holds.
 type totalsLine struct {
 	measure.Totals
 	Response exact         `json:"response"`
@@ -76,7 +76,7 @@ type totalsLine struct {
 	Requests []requestLine `json:"requests,omitempty"`
 }
 
-// requestLine is measure.RequestTotals likewise.
+// requestLine is measure.RequestTotals in the same way.
 type requestLine struct {
 	Name     string        `json:"name"`
 	Ended    measure.Tally `json:"ended"`
@@ -91,13 +91,14 @@ type windowLine struct {
 	Lag      exact `json:"lag"`
 }
 
-// exact is what an HDR log rounds: the sum and the maximum of a histogram, in nanoseconds.
+// exact holds the values that an HDR log rounds: the sum and the maximum of a histogram, in
+// nanoseconds.
 type exact struct {
 	Sum uint64 `json:"sum_ns"`
 	Max int64  `json:"max_ns"`
 }
 
-// possible says whether a histogram can have such a maximum.
+// possible reports whether a histogram can have this maximum.
 func (e exact) possible() bool { return e.Max >= 0 && e.Max <= measure.Longest }
 
 func exactOf(s *measure.Sparse) exact { return exact{s.Sum, s.Max} }
@@ -106,7 +107,7 @@ func lineOfWindow(w *measure.Window) windowLine {
 	return windowLine{*w, exactOf(&w.Response), exactOf(&w.Service), exactOf(&w.Lag)}
 }
 
-// window is the line with the histograms it was written with.
+// window joins the line with its histograms.
 func (l *windowLine) window(response, service, lag []measure.Cell) measure.Window {
 	w := l.Window
 	w.Response = l.Response.sparse(response)
@@ -128,7 +129,7 @@ func lineOfTotals(t *measure.Totals) totalsLine {
 	return l
 }
 
-// totals is the line with the histograms of totals.hlog, which come in the order of histogramsOf.
+// totals joins the line with the histograms of totals.hlog, in the order of histogramsOf.
 func (l *totalsLine) totals(cells [][]measure.Cell) measure.Totals {
 	t := l.Totals
 	t.Response = l.Response.sparse(cells[0])
@@ -145,8 +146,8 @@ func (l *totalsLine) totals(cells [][]measure.Cell) measure.Totals {
 	return t
 }
 
-// histogramsOf are the histograms of totals.hlog, in their order, with the tags that tell them
-// apart.
+// histogramsOf returns the histograms of totals.hlog, in their order, with the tags that identify
+// them.
 func histogramsOf(t *measure.Totals) (all []*measure.Sparse, tags []string) {
 	all = []*measure.Sparse{&t.Response, &t.Service, &t.Lag}
 	for i := range t.Requests {
@@ -155,8 +156,8 @@ func histogramsOf(t *measure.Totals) (all []*measure.Sparse, tags []string) {
 	return all, totalTags(len(t.Requests))
 }
 
-// totalTags are the tags of the lines of totals.hlog of a step whose mix has so many kinds of
-// request.
+// totalTags returns the tags of totals.hlog's lines for a mix with the given number of request
+// kinds.
 func totalTags(requests int) []string {
 	tags := []string{"response", "service", "lag"}
 	for i := range requests {

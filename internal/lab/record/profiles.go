@@ -12,12 +12,11 @@ import (
 	"plimsoll/internal/plainfile"
 )
 
-// maxProfile bounds a profile, in bytes.
+// maxProfile is the largest profile, in bytes.
 const maxProfile = 32 << 20
 
-// Profile reads the profile of a kind ("cpu") that was taken in a step, as it was taken: nobody has
-// looked at what is in it. It is of 32 MB at most. Where there is none the error is fs.ErrNotExist.
-// It may be called from any goroutine.
+// Profile reads the profile of a kind ("cpu") that was taken in a step. Its content is unchecked.
+// It has at most 32 MB. If there is none, the error is fs.ErrNotExist. Any goroutine may call it.
 func (r *Run) Profile(step int, kind string) ([]byte, error) {
 	if step < 0 || step >= maxSteps {
 		return nil, fmt.Errorf("a step's number is 0 to %d, and not %d", maxSteps-1, step)
@@ -51,7 +50,7 @@ func (r *Run) Profile(step int, kind string) ([]byte, error) {
 	return content, nil
 }
 
-// validKind says whether a kind may name a file.
+// validKind reports whether a kind may name a file.
 func validKind(kind string) bool {
 	for _, c := range []byte(kind) {
 		if c < 'a' || c > 'z' {

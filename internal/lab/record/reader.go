@@ -16,9 +16,10 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Open reads a run directory. It refuses what is not one, one of a newer format, and one that is
-// damaged, and names the file and the line. A run that was cut off is none of these: what is whole
-// is read, and Notes says what is missing. What it reads is bounded, whatever the files say.
+// Open reads a run directory. It refuses a directory that is not one, that has a newer format, or
+// that is damaged; the error names the file and the line. If the run was only cut off, Open reads
+// the complete part, and Notes says what is missing. It reads a bounded amount, whatever the files
+// contain.
 func Open(dir string) (*Run, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -39,7 +40,7 @@ func Open(dir string) (*Run, error) {
 	return r, s.result(r)
 }
 
-// inSnakeCase is settings under the keys that they have now. Older runs have new-connections and
+// inSnakeCase returns the settings under their present keys. Older runs have new-connections and
 // profile-command, with a dash.
 func inSnakeCase(settings map[string]string) map[string]string {
 	if settings == nil {
@@ -54,10 +55,10 @@ func inSnakeCase(settings map[string]string) map[string]string {
 
 var errImpossible = fmt.Errorf("a longest duration is 0 to %d ns", int64(measure.Longest))
 
-// version is looked at before anything else is read of a document.
+// version is checked before anything else in a document.
 type version struct {
 	SchemaVersion int `json:"schema_version"`
-	Format        int // in the place of schema_version until there was one; it was 1
+	Format        int // the predecessor of schema_version; it was 1
 }
 
 func (v version) check(s *source, name string) error {
@@ -114,7 +115,7 @@ func (s *source) result(r *Run) error {
 	return s.document(resultFile, r.Result)
 }
 
-// steps reads steps.jsonl, and then the files of each step.
+// steps reads steps.jsonl and then the files of each step.
 func (s *source) steps(r *Run) error {
 	var lines []stepLine
 	numbers := make(map[int]bool)
@@ -153,7 +154,7 @@ func (s *source) steps(r *Run) error {
 	return nil
 }
 
-// check refuses a line whose figures cannot be, so that who reads the run need not think of them.
+// check refuses a line with impossible values, so that readers of the run need not check them.
 func (l *stepLine) check() error {
 	n := l.Plan.Number
 	switch {
@@ -191,7 +192,7 @@ func (l *stepLine) check() error {
 	return nil
 }
 
-// step reads the files of a step that has its line.
+// step reads the files of the step of a line.
 func (s *source) step(l *stepLine) (measure.Step, error) {
 	step := measure.Step{Plan: l.Plan, Began: l.Began}
 	dir := stepDir(l.Plan.Number)
@@ -255,7 +256,7 @@ func (s *source) samples(name string, want int) (all []measure.Sample, err error
 	return all, s.complete(name, len(all), want, cut, err)
 }
 
-// histograms reads an HDR log whose lines have these tags.
+// histograms reads an HDR log whose lines have the given tags.
 func (s *source) histograms(name string, tags []string) (all [][]measure.Cell, err error) {
 	cut, err := s.lines(name, maxInterval, func(number int, text []byte) error {
 		tag, cells, ok, err := readInterval(text)
@@ -278,8 +279,8 @@ func (s *source) histograms(name string, tags []string) (all [][]measure.Cell, e
 	return all, s.complete(name, len(all), len(tags), cut, err)
 }
 
-// complete refuses a step's file that lacks something. Its line is written after it, so a run that
-// was cut off is not an excuse.
+// complete refuses an incomplete file of a step. The step's line is written after the file, so a
+// run that was cut off cannot explain it.
 func (s *source) complete(name string, got, want, cut int, err error) error {
 	switch {
 	case err != nil:
@@ -293,7 +294,7 @@ func (s *source) complete(name string, got, want, cut int, err error) error {
 	return nil
 }
 
-// leftOver notes folders of steps that were not finished.
+// leftOver adds notes about folders of unfinished steps.
 func (s *source) leftOver(r *Run) error {
 	f, err := s.root.OpenFile(stepsDir, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_DIRECTORY, 0)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"plimsoll/internal/plainfile"
 )
 
-// source reads the files of a run directory within bounds: it stays inside the directory, waits for
-// no pipe, and knows how much it has read.
+// source reads the files of a run directory within bounds. It stays inside the directory, never
+// waits for a pipe, and counts what it has read.
 type source struct {
 	dir   string
 	root  *os.Root
-	bytes int64 // that may still be read
-	cells int   // buckets that may still be held
+	bytes int64 // remaining bytes to read
+	cells int   // remaining buckets to hold
 }
 
 var errTooMuch = fmt.Errorf("holds more than the %d MiB that are read of a run", maxRun>>20)
@@ -29,7 +29,7 @@ func (s *source) open(name string) (*os.File, error) {
 	return plainfile.Check(s.root.OpenFile(filepath.FromSlash(name), plainfile.Flags, 0))
 }
 
-// damaged is the refusal of a file, with the line where it has one.
+// damaged is the error for a damaged file, with the line if line is not 0.
 func (s *source) damaged(name string, line int, err error) error {
 	at := ""
 	if line > 0 {
@@ -39,7 +39,8 @@ func (s *source) damaged(name string, line int, err error) error {
 		filepath.Join(s.dir, name), at, disk.Cause(err))
 }
 
-// document reads a file of one JSON value. A file that is not there gives fs.ErrNotExist as it is.
+// document reads a file with one JSON value. If the file does not exist, the error is a plain
+// fs.ErrNotExist.
 func (s *source) document(name string, into any) error {
 	f, err := s.open(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,7 +69,7 @@ func (s *source) unreadable(name string, err error) error {
 	return fmt.Errorf("%s cannot be read: %w", filepath.Join(s.dir, name), disk.Cause(err))
 }
 
-// lineOf is the line of a JSON text that an error is about; 0 when it does not say.
+// lineOf is the line of a JSON text that an error refers to; 0 if unknown.
 func lineOf(text []byte, err error) int {
 	var offset int64
 	var syntax *json.SyntaxError
@@ -84,7 +85,7 @@ func lineOf(text []byte, err error) int {
 	return 1 + bytes.Count(text[:min(max(offset-1, 0), int64(len(text)))], []byte("\n"))
 }
 
-// lines is disk.Lines of a file.
+// lines calls disk.Lines for a file.
 func (s *source) lines(
 	name string, longest int, take func(number int, line []byte) error,
 ) (cut int, err error) {
@@ -111,7 +112,7 @@ func (s *source) lines(
 	return cut, nil
 }
 
-// missing tells a file that is not there from one that cannot be read.
+// missing distinguishes a file that does not exist from one that cannot be read.
 func (s *source) missing(name string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return s.damaged(name, 0, errors.New("it is not there"))

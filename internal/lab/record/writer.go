@@ -12,20 +12,20 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Writer writes a run directory while an experiment goes on. It has one user at a time. When a
-// write fails, the run up to the step before is whole and readable; no further step is taken, but a
-// result may still be tried.
+// Writer writes a run directory during an experiment. It has one user at a time. If a write fails,
+// the run is complete and readable up to the step before. The writer then accepts no further step,
+// but a result may still be tried.
 type Writer struct {
 	disk  disk.Disk
 	steps disk.File
-	size  int64 // of steps.jsonl, whole lines
+	size  int64 // length of the complete lines of steps.jsonl
 	taken map[int]bool
-	last  int // the number of the last step that is whole, -1 before the first
+	last  int // number of the last complete step; -1 before the first
 	err   error
 }
 
-// Create makes a run directory, its parents too, and writes the manifest; SchemaVersion is set to
-// the one that is written. A directory that holds anything is refused.
+// Create makes a run directory, with its parents, and writes the manifest with the current
+// SchemaVersion. It refuses a directory that is not empty.
 func Create(dir string, m Manifest) (*Writer, error) {
 	d, err := disk.Claim(dir, "run directory", "a run needs a new or an empty directory")
 	if err != nil {
@@ -44,7 +44,7 @@ func create(d disk.Disk, m Manifest) (*Writer, error) {
 	if err != nil {
 		err = disk.Failed(d, stepsFile, err)
 	} else {
-		// Last, as it is what makes the directory one of a run.
+		// Last, because the manifest makes the directory a run directory.
 		err = disk.Replace(d, manifestFile, m, maxDocument)
 	}
 	if err != nil {
@@ -54,9 +54,9 @@ func create(d disk.Disk, m Manifest) (*Writer, error) {
 	return w, nil
 }
 
-// Step writes a step: its files first, then its line in steps.jsonl. Both are on the disk when it
-// returns. The step exists from the moment its line is whole; what a failure leaves of it is
-// removed. The plan's number names its folder, and is 0 to 9999 and new.
+// Step writes a step: first its files, then its line in steps.jsonl. Both are on disk when it
+// returns. The step exists once its line is complete; after a failure, Step removes what is left of
+// it. The plan's number names the folder. It must be from 0 to 9999 and new.
 func (w *Writer) Step(s *measure.Step) error {
 	if w.err != nil {
 		return w.err
@@ -100,7 +100,7 @@ func (w *Writer) check(s *measure.Step) error {
 	return checkProfiles(s)
 }
 
-// whole says what is left when something could not be written.
+// whole says what is intact after a failed write.
 func (w *Writer) whole() string {
 	if w.last < 0 {
 		return fmt.Sprintf("the run in %s has no step yet", w.disk.Name())
@@ -175,7 +175,7 @@ func writeStepFile(out io.Writer, name string, s *measure.Step) error {
 	return writeHDR(out, s.Began, all)
 }
 
-// eachLine writes n lines of JSON.
+// eachLine writes n JSON lines.
 func eachLine(out io.Writer, n int, line func(i int) any) error {
 	for i := range n {
 		text, err := disk.Encode(line(i))
@@ -193,7 +193,7 @@ func eachLine(out io.Writer, n int, line func(i int) any) error {
 	return nil
 }
 
-// line appends the step's line, whole or not at all.
+// line appends the step's line, completely or not at all.
 func (w *Writer) line(dir string, s *measure.Step) error {
 	text, err := disk.Encode(stepLine{
 		Began:     s.Began,
@@ -217,8 +217,8 @@ func (w *Writer) line(dir string, s *measure.Step) error {
 		err = w.steps.Sync()
 	}
 	if err != nil {
-		// A part of the line may be there. A reader knows it by the newline that is missing, so it
-		// does not matter if this fails too.
+		// A part of the line may have been written. A reader recognises it by the missing newline,
+		// so it does not matter if the truncation fails too.
 		w.steps.Truncate(w.size)
 		return disk.Failed(w.disk, stepsFile, err)
 	}
@@ -226,8 +226,8 @@ func (w *Writer) line(dir string, s *measure.Step) error {
 	return nil
 }
 
-// Result writes what was found, replacing what was written before whole. It may be written again
-// and again, so that a run that is killed has the last.
+// Result writes the result and replaces an earlier one as a whole. It may be called repeatedly, so
+// that a killed run still has its latest result.
 func (w *Writer) Result(r *Result) error {
 	copied := *r
 	copied.SchemaVersion = SchemaVersion
@@ -237,7 +237,7 @@ func (w *Writer) Result(r *Result) error {
 	return nil
 }
 
-// Close ends the writing. What was written stays on the disk.
+// Close ends the writing. The files stay on disk.
 func (w *Writer) Close() error {
 	return errors.Join(w.steps.Close(), w.disk.Close())
 }
