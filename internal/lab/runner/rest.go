@@ -11,54 +11,54 @@ import (
 	"plimsoll/internal/lab/pace"
 )
 
-// How a target at rest is recognised. It was at rest before the first step, so what it was like
-// then is the measure.
+// How to recognise a target at rest. It was at rest before the first step, so its state then is the
+// reference.
 const (
 	// patience bounds a Settle.
 	patience = 30 * time.Second
-	// lookEvery is the time between two looks at the target.
+	// lookEvery is the interval between two looks at the target.
 	lookEvery = 100 * time.Millisecond
-	// refusals is how many looks in a row a target may refuse connections before it counts as gone:
-	// three seconds, as a service that is started again by its supervisor is soon back, and one
-	// that is not never will be.
+	// refusals is the number of consecutive looks in which a target may refuse connections before
+	// it counts as gone: three seconds. A service restarted by its supervisor is back sooner, and
+	// one that is not restarted never comes back.
 	refusals = 30
-	// steady is how many looks in a row the descriptors may stay above what they were and still
-	// count as settled: three seconds. Services keep pools of connections to what they need
-	// themselves, and close them when they have been idle for a minute or more, or never.
+	// steady is the number of consecutive looks in which the descriptors may stay above their
+	// earlier number and still count as settled: three seconds. Services keep pools of connections
+	// to their own backends and close them after a minute or more, or never.
 	steady = 30
-	// slackShare and slack are by how much counts may be above what they were: other programs use
+	// slackShare and slack say how far counts may be above their earlier values: other programs use
 	// the target and the machine too.
 	slackShare = 0.1
 	slack      = 4
-	// baseRequests are sent before the first step, and lightRequests in each look afterwards,
-	// lightApart from each other. A service whose times scatter needs more than three to know what
-	// is usual.
+	// baseRequests is the number of requests sent before the first step, lightRequests the number
+	// in each look afterwards, and lightApart the time between them. Three are not enough to find
+	// the usual time of a service with varying times.
 	baseRequests  = 12
 	lightRequests = 3
 	lightApart    = 50 * time.Millisecond
-	// lightBound is for how much longer than the requests' timeout they may go on: a session of a
-	// script may think for minutes.
+	// lightBound is how much longer than the requests' timeout they may take: a session of a script
+	// may think for minutes.
 	lightBound = 2 * time.Second
-	// slower is by how much the usual time of a light request may exceed what was the slow one of
-	// twelve before, and atLeast the difference that is always allowed: a processor that has gone
-	// to sleep in between takes its time too.
+	// slower is by what factor the usual time of a light request may exceed the slow time of twelve
+	// earlier ones, and atLeast the difference that is always allowed: a processor that has gone to
+	// sleep in between also takes time.
 	slower  = 2
 	atLeast = 5 * time.Millisecond
 )
 
-// rest is what the target is like when it has nothing to do.
+// rest describes the target when it has nothing to do.
 type rest struct {
 	connections int // of this machine to the target
-	// descriptors of the target; known says whether the probes could tell.
+	// descriptors of the target; known says whether the probes could count them.
 	descriptors float64
 	known       bool
-	// slow is the response time in nanoseconds that nine in ten of the light requests kept; ok says
-	// that all of them were answered well.
+	// slow is the 90th percentile of the light requests' response time, in nanoseconds; ok says
+	// that all of them ended well.
 	slow int64
 	ok   bool
 }
 
-// lookAtRest is called before anything was offered.
+// lookAtRest is called before any load.
 func (r *Runner) lookAtRest(ctx context.Context) (*rest, error) {
 	now := new(rest)
 	var err error
@@ -80,8 +80,7 @@ func (r *Runner) descriptors() (n float64, known bool) {
 	return n, known
 }
 
-// light sends requests of the script one after the other over a connection or two that are made for
-// them.
+// light sends requests of the script one after another over one or two new connections.
 func (r *Runner) light(ctx context.Context, requests int) (*measure.Totals, error) {
 	o := r.loadOptions(measure.StepPlan{Connections: 2})
 	o.Loops, o.Duration = 1, 0
@@ -93,11 +92,11 @@ func (r *Runner) light(ctx context.Context, requests int) (*measure.Totals, erro
 	return r.run(ctx, o)
 }
 
-// Settle waits until what the last step left behind is gone: connections to the target, its
-// descriptors, and what it still works on, which a few light requests tell by being answered as
-// fast as before the first step. It says how long that took, in any case. The error says what did
-// not come back within 30 s, or that the target is gone; before the first step there is nothing to
-// wait for.
+// Settle waits until the effects of the last step are gone: connections to the target, its
+// descriptors, and work in progress. A few light requests show that there is no more work, if they
+// are answered as fast as before the first step. Settle always returns how long it took. The error
+// says what did not return to normal within 30 s, or that the target is gone. Before the first step
+// there is nothing to wait for.
 func (r *Runner) Settle(ctx context.Context) (took time.Duration, err error) {
 	if r.rest == nil {
 		return 0, nil
@@ -119,14 +118,14 @@ func (r *Runner) Settle(ctx context.Context) (took time.Duration, err error) {
 
 var errSilent = errors.New("it does not answer")
 
-// settling is a Settle under way.
+// settling is the state of a Settle.
 type settling struct {
 	runner   *Runner
 	deadline time.Time
-	refused  int     // looks in a row
-	cause    error   // why the last of them was that
-	last     float64 // descriptors at the last look
-	same     int     // looks in a row at which they did not fall
+	refused  int     // consecutive looks
+	cause    error   // error of the last of them
+	last     float64 // descriptors in the last look
+	same     int     // looks since they last fell
 }
 
 // look is one look at the target. An error ends the waiting.
@@ -146,7 +145,7 @@ func (s *settling) look(ctx context.Context) (over bool, err error) {
 	return false, nil
 }
 
-// left says what of the last step is still there; empty when nothing is.
+// left describes what remains of the last step; empty if nothing does.
 func (s *settling) left(ctx context.Context) (why string, err error) {
 	was := s.runner.rest
 	n, err := s.runner.connections(ctx)
@@ -172,10 +171,10 @@ func (s *settling) left(ctx context.Context) (why string, err error) {
 		now, was.descriptors), nil
 }
 
-// allowed is up to where a count is what it was.
+// allowed is the highest count that still equals an earlier one.
 func allowed(was float64) float64 { return was*(1+slackShare) + slack }
 
-// busy says how the target shows that it still works on something; empty when it does not.
+// busy says how the target shows that it is still working; empty if it does not.
 func (s *settling) busy(ctx context.Context) (why string, err error) {
 	was := s.runner.rest
 	bounded, cancel := context.WithDeadline(ctx, s.deadline)
@@ -185,9 +184,9 @@ func (s *settling) busy(ctx context.Context) (why string, err error) {
 		return "", ctx.Err()
 	}
 	if err != nil {
-		// The same options have worked before, so it is the target that cannot be reached.
+		// The same options worked before, so the target cannot be reached.
 		if errors.Is(err, context.DeadlineExceeded) {
-			// That its time was over does not say what is wrong.
+			// A timeout does not say what is wrong.
 			err = cmp.Or(s.cause, errSilent)
 		}
 		s.cause = err
@@ -210,7 +209,7 @@ func (s *settling) busy(ctx context.Context) (why string, err error) {
 	return "", nil
 }
 
-// example is what one of the failures looked like.
+// example describes one of the failures.
 func example(t *measure.Totals) string {
 	for k, n := range t.Ended {
 		kind := measure.Kind(k)

@@ -1,6 +1,6 @@
-// Package runner performs the steps of an experiment for real: it runs the generator against the
-// target, has the probes sampled meanwhile, and waits between steps until the target is at rest
-// again. It must not know what the steps are for: the code that plans them sees it as a Bench.
+// Package runner performs the steps of an experiment: it runs the generator against the target,
+// samples the probes meanwhile, and waits between steps until the target is at rest again. It must
+// not know what the steps are for: the code that plans them sees it as a Bench.
 package runner
 
 import (
@@ -13,31 +13,32 @@ import (
 	"plimsoll/internal/lab/probe"
 )
 
-// Generators send a load from other machines, as load.Run does from this one.
+// Generators send a load from other machines. Run has the contract of load.Run.
 type Generators interface {
 	Run(ctx context.Context, o load.Options) (*measure.Totals, error)
-	// Connections is how many connections there are from their machines to the target.
+	// Connections returns the number of connections from their machines to the target.
 	Connections(ctx context.Context) (int, error)
 }
 
-// Options are what steps have in common. The zero value of each field but Target and Script is the
-// default it names.
+// Options are what all steps share. Except for Target and Script, the zero value of a field means
+// the default that its comment names.
 type Options struct {
 	Target load.Target
 	Script load.Script
-	// Generators take the place of this process's own; nil is that.
+	// Generators replace this process's own generator; nil for that one.
 	Generators Generators
-	// Sampler is sampled about four times a second during a step, and between steps; nil samples
-	// nothing.
+	// Sampler is sampled about four times a second during a step, and between steps; nil for no
+	// samples.
 	Sampler *probe.Sampler
-	// Profile takes profiles of the target during a step; nil takes none. It is called when the
-	// step begins, on a goroutine of its own, and has to return before the step's length is over,
-	// or soon after ctx has ended, as the step waits for it.
+	// Profile takes profiles of the target during a step; nil for none. It is called at the
+	// beginning of the step, on its own goroutine. It must return before the end of the step's
+	// length, or soon after ctx ends, because the step waits for it.
 	Profile func(ctx context.Context, p measure.StepPlan) map[string][]byte
-	// Streams of a connection, in steps that have a rate; one where it is HTTP/2 and they have none,
-	// as a closed loop is there to send one request after the other.
+	// Streams is the number of streams per connection in steps with a rate. Steps without a rate
+	// use one on HTTP/2, because a closed loop sends one request after another.
 	Streams int
-	// Loops, Timeout, Backlog, PerConnection, Lifetime, Lateness and Spare are the generator's.
+	// Loops, Timeout, Backlog, PerConnection, Lifetime, Lateness and Spare are the generator's
+	// options.
 	Loops         int
 	Lateness      time.Duration
 	Spare         bool
@@ -45,22 +46,22 @@ type Options struct {
 	Backlog       int
 	PerConnection int
 	Lifetime      time.Duration
-	// Window is the length of a step's windows and the time between two samples; 250 ms.
+	// Window is the length of a step's windows and the interval between samples; default 250 ms.
 	Window time.Duration
-	// Seed makes arrivals and requests repeatable; each step has its own, made of this one and its
+	// Seed makes arrivals and requests repeatable. Each step's seed is this one plus the step's
 	// number.
 	Seed uint64
 }
 
-// Runner does steps. Its methods are called one at a time, from any goroutine.
+// Runner performs steps. Its methods are called one at a time, from any goroutine.
 type Runner struct {
 	options Options
-	// run, connections and sample are the generator, the count of connections to the target, and
+	// run is the generator, connections counts the connections to the target, and sample samples
 	// the probes.
 	run         func(ctx context.Context, o load.Options) (*measure.Totals, error)
 	connections func(ctx context.Context) (int, error)
 	sample      func(at int64) measure.Sample
-	// rest is what the target looked like before the first step; nil before it.
+	// rest describes the target before the first step; nil until then.
 	rest *rest
 }
 
@@ -86,13 +87,13 @@ func New(o Options) *Runner {
 	return r
 }
 
-// Step offers the load of a plan and measures; a rate of 0 is a closed loop. stop, which may be
-// nil, is shown each window when it is over, on another goroutine, one at a time; when it returns a
-// reason the step ends early, and what was measured is returned with the reason. When ctx ends, the
-// step is returned with what it has. An error means that nothing could be measured, such as a
-// target that refuses connections.
+// Step offers the load of a plan and measures; a rate of 0 means a closed loop. stop may be nil. It
+// is called with each window at its end, on another goroutine, one at a time. If it returns a
+// reason, the step ends early, and Step returns the measurements and the reason. If ctx ends, Step
+// returns what it has. An error means that nothing could be measured, for example because the
+// target refuses connections.
 //
-// Before the first step the target is looked at for a second, to know what it is like at rest.
+// Before the first step, Step observes the target for a second, to know its state at rest.
 func (r *Runner) Step(
 	ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string),
 ) (*measure.Step, string, error) {
@@ -136,7 +137,7 @@ func (r *Runner) Step(
 	return step, stopped, nil
 }
 
-// profile has the target profiled; the channel gives what came of it.
+// profile starts the profiling of the target; the channel returns the profiles.
 func (r *Runner) profile(ctx context.Context, p measure.StepPlan) <-chan map[string][]byte {
 	taken := make(chan map[string][]byte, 1)
 	if r.options.Profile == nil {
@@ -147,7 +148,7 @@ func (r *Runner) profile(ctx context.Context, p measure.StepPlan) <-chan map[str
 	return taken
 }
 
-// loadOptions are a plan in the generator's words.
+// loadOptions converts a plan to the generator's options.
 func (r *Runner) loadOptions(p measure.StepPlan) load.Options {
 	o := load.Options{
 		Target:        r.options.Target,
@@ -169,7 +170,7 @@ func (r *Runner) loadOptions(p measure.StepPlan) load.Options {
 		o.Streams = min(o.Streams, 1)
 		return o
 	}
-	// The schedule ends the run. A duration would cut off arrivals that were due in time and had to
+	// The schedule ends the run. A duration would cut off arrivals that were due in time but had to
 	// wait.
 	profile := pace.Hold(p.Rate/r.options.Script.Requests(), p.Length)
 	arrivals := pace.Arrivals(p.Arrivals)

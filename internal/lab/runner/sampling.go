@@ -7,27 +7,28 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// sampling samples the probes during one step, on a goroutine of its own: reading /proc takes too
-// long for a loop, and the windows' goroutine has the loops' parts to add up.
+// sampling samples the probes during one step, on its own goroutine: reading /proc takes too long
+// for a loop, and the goroutine of the windows has to add up the loops' parts.
 //
-// The generator's clock starts when its connections are open, which only the generator knows, and
-// says. From the first window on samples are taken at the windows' ends, whether or not there are
+// The generator's clock starts when its connections are open. Only the generator knows that moment,
+// and reports it (began). From the first window on, samples are taken at the ends of windows, even
+// without a window there: the last window is as long as the drain.
 // windows: the last one is as long as the drain.
 type sampling struct {
 	sample  func(at int64) measure.Sample
 	every   time.Duration
-	start   time.Time // of the generator's clock; zero before that is known
+	start   time.Time // start of the generator's clock; zero until known
 	first   bool      // a window has ended
 	stop    chan struct{}
 	running sync.WaitGroup
-	taken   []measure.Sample // the goroutine's until it has ended
+	taken   []measure.Sample // only for the goroutine until it has ended
 }
 
 func newSampling(sample func(at int64) measure.Sample, every time.Duration) *sampling {
 	return &sampling{sample: sample, every: every, stop: make(chan struct{})}
 }
 
-// began says when the generator's clock starts, before the first window.
+// began sets the start of the generator's clock, before the first window.
 func (s *sampling) began(at time.Time) { s.start = at }
 
 // windowEnded starts the sampling with the first window.
@@ -55,7 +56,7 @@ func (s *sampling) loop() {
 	}
 }
 
-// untilNext is the time until the end of the window that is running.
+// untilNext is the time until the end of the current window.
 func (s *sampling) untilNext() time.Duration {
 	return s.every - time.Since(s.start)%s.every
 }
@@ -64,8 +65,8 @@ func (s *sampling) take() {
 	s.taken = append(s.taken, s.sample(time.Since(s.start).Nanoseconds()))
 }
 
-// end takes a last sample and gives them all, in order. It is called once, when no more windows
-// come.
+// end takes a last sample and returns all samples, in order. It is called once, after the last
+// window.
 func (s *sampling) end() []measure.Sample {
 	close(s.stop)
 	s.running.Wait()
