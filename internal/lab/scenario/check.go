@@ -14,22 +14,22 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// maxTaken is the longest value that is carried from an answer into a request, in bytes.
+// maxTaken is the longest value carried from an answer into a request, in bytes.
 const maxTaken = 16 << 10
 
-// check is what makes an answer good. Its sentences are made once, when the scenario is read.
+// check defines a good answer. Its texts are made once, when the scenario is read.
 type check struct {
-	statuses [16]uint64 // a bit for each status up to 999 that is good
+	statuses [16]uint64 // one bit for each good status up to 999
 	want     string     // the good statuses in words
 	fields   []fieldCheck
 	contains []bodyCheck
 	values   []jsonCheck
-	cut      string // why a body that was longer than is held cannot be judged
+	cut      string // why a body longer than the kept part cannot be judged
 }
 
 type fieldCheck struct {
 	name, want []byte
-	part       bool // want may stand anywhere in the value
+	part       bool // the value may contain want anywhere
 	why        string
 }
 
@@ -56,8 +56,7 @@ func (c *check) status(status int) bool {
 	return status >= 0 && status < 1000 && c.statuses[status/64]&(1<<(status%64)) != 0
 }
 
-// judge checks an answer, whose status is good, with the rest of the check. why is empty when it
-// passes.
+// judge applies the rest of the check to an answer whose status is good. why is empty if it passes.
 func (c *check) judge(a *load.Answer, s *scan) (why string) {
 	for i := range c.fields {
 		if !c.fields[i].passes(a.Fields) {
@@ -80,7 +79,7 @@ func (c *check) judge(a *load.Answer, s *scan) (why string) {
 	return ""
 }
 
-// passes says whether any field of the name has the value.
+// passes reports whether any field with the name has the value.
 func (f *fieldCheck) passes(l *head.List) bool {
 	for i := range l.Len() {
 		at := l.At(i)
@@ -104,8 +103,7 @@ func (j *jsonCheck) passes(body []byte, s *scan) bool {
 		if bytes.Equal(raw, j.want) {
 			return true
 		}
-		// A short copy stays on the stack. A longer number than this is not a float64 anyway that a
-		// person would write.
+		// A short copy stays on the stack. Nobody would write a float64 with more digits than this.
 		if len(raw) > 32 {
 			return false
 		}
@@ -117,13 +115,13 @@ func (j *jsonCheck) passes(body []byte, s *scan) bool {
 	return true
 }
 
-// reading is the check of one step while it is read.
+// reading is the check of one step while it is being read.
 type reading struct {
 	*check
-	step string // the name of the request, for the sentences
+	step string // the name of the request, for the texts
 }
 
-// readCheck reads a check section; at is nil when there is none.
+// readCheck reads a check section; at is nil if there is none.
 func readCheck(step string, at *strict.Value) check {
 	c := check{
 		want: "below 400",
@@ -246,18 +244,18 @@ func (r reading) readValues(v strict.Value) {
 	}
 }
 
-// take carries a value from an answer into a slot of the session. Its sentences are made once.
+// take carries a value from an answer into a slot of the session. Its texts are made once.
 type take struct {
 	slot          int
 	path          jsonPath // or
-	field         []byte   // or, when both are nil, the body
+	field         []byte   // or, if both are nil, the body
 	after, before []byte
-	needs         []form // what the value must fit, because of where it will go
-	// Why a value cannot be carried.
+	needs         []form // forms that the value must fit, depending on where it is used
+	// The reasons why a value cannot be carried.
 	missing, long, unfit, cut string
 }
 
-// from finds the value in an answer and writes it to dst. why is empty when it is there.
+// from finds the value in an answer and appends it to dst. why is empty if it was found.
 func (t *take) from(a *load.Answer, s *scan, dst []byte) (v []byte, why string) {
 	switch {
 	case t.path != nil:
@@ -293,8 +291,8 @@ func (t *take) from(a *load.Answer, s *scan, dst []byte) (v []byte, why string) 
 	return dst, ""
 }
 
-// part is what lies between after and before in the body or in a field; of several fields the first
-// that has it.
+// part is the text between after and before in the body or in a field. Of several fields with the
+// name, the first that has it counts.
 func (t *take) part(a *load.Answer) (part []byte, ok bool) {
 	if t.field == nil {
 		return between(a.Body, t.after, t.before)
@@ -309,8 +307,8 @@ func (t *take) part(a *load.Answer) (part []byte, ok bool) {
 	return nil, false
 }
 
-// between is the part of b from behind after until before, either of which may be empty; without a
-// before in it, until its end.
+// between is the part of b after after and up to before. Both may be empty. If b does not contain
+// before, the part ends with b.
 func between(b, after, before []byte) (part []byte, ok bool) {
 	at := bytes.Index(b, after)
 	if at < 0 {
@@ -323,7 +321,7 @@ func between(b, after, before []byte) (part []byte, ok bool) {
 	return b, len(b) > 0
 }
 
-// readTake reads how a value is taken.
+// readTake reads how to take a value.
 func readTake(step, name string, v strict.Value) (t take) {
 	t.long = fmt.Sprintf("%s: the value of %s is longer than %d bytes", step, name, maxTaken)
 	t.cut = fmt.Sprintf("%s: the body is longer than is held, so %s cannot be read from it",
@@ -384,7 +382,7 @@ func (t *take) readEdges(f strict.Fields) {
 	}
 }
 
-// verdict of an answer that is not good.
+// failed is the verdict for an answer that is not good.
 func failed(k measure.Kind, why string) load.AnswerVerdict {
 	return load.AnswerVerdict{Kind: k, Why: why}
 }

@@ -13,7 +13,7 @@ import (
 	"plimsoll/internal/head"
 )
 
-// compiler makes a script of the file's mix.
+// compiler makes a script from the file's mix.
 type compiler struct {
 	script    *script
 	sources   map[string]int // index into script.sources by name
@@ -23,7 +23,7 @@ type compiler struct {
 	entered   map[string]bool
 }
 
-// field is a header as the file has it.
+// field is a header field in the file.
 type field struct {
 	name string
 	at   strict.Value
@@ -50,21 +50,21 @@ func headers(v strict.Value) (all []field) {
 	return all
 }
 
-// checkFieldName notes a name that no header field has.
+// checkFieldName reports a name that is invalid for a header field.
 func checkFieldName(v strict.Value, name string) {
 	if !head.IsToken([]byte(name)) {
 		v.Fail("%q is not a name of a header; it has letters, digits and \"-\"", strict.Clip(name))
 	}
 }
 
-// building is one entry of the mix while it is compiled.
+// building is one entry of the mix while it is being compiled.
 type building struct {
 	*compiler
 	*session
-	taken map[string]int  // slot by name of what the steps before have taken
-	later map[string]bool // names that some step takes
+	taken map[string]int  // slot by name, for values taken by earlier steps
+	later map[string]bool // names taken by any step
 	given map[[2]int]int  // slot by source and column
-	needs map[int][]form  // of slots of answers: what they must fit
+	needs map[int][]form  // by slot of an answer's value: the forms that it must fit
 }
 
 // entry reads one entry of the mix.
@@ -150,7 +150,7 @@ func (b *building) sequence(v strict.Value) {
 	b.settleNeeds()
 }
 
-// step reads one request with its check, and what comes after it.
+// step reads one request with its check, takes and think time.
 func (b *building) step(name string, f strict.Fields, last bool) {
 	st := step{name: name}
 	st.about.Name = len(b.script.names)
@@ -226,7 +226,7 @@ func (b *building) take(st *step, p strict.Pair) {
 	st.takes = append(st.takes, t)
 }
 
-// settleNeeds tells each take what its value must fit, once all uses of it are known.
+// settleNeeds sets the forms that each take's value must fit, once all its uses are known.
 func (b *building) settleNeeds() {
 	for i := range b.steps {
 		for j := range b.steps[i].takes {
@@ -236,7 +236,7 @@ func (b *building) settleNeeds() {
 	}
 }
 
-// find is the slot of a value by its name in a template. at is where the template stands.
+// find returns the slot of a value by its name in a template. at is the position of the template.
 func (b *building) find(at strict.Value) names {
 	return func(name string, f form) (int, error) {
 		if slot, ok := b.taken[name]; ok {
@@ -258,7 +258,7 @@ func (b *building) find(at strict.Value) names {
 	}
 }
 
-// known are the names that a template may have at this step.
+// known returns the names that a template may use in this step.
 func (b *building) known() (all []string) {
 	for name := range b.taken {
 		all = append(all, name)
@@ -274,12 +274,12 @@ func (b *building) known() (all []string) {
 	return all
 }
 
-// cell is the slot of a column of a source, or of a number.
+// cell is the slot of a source's column, or of its number.
 func (b *building) cell(i int, column string, dotted bool, f form) (int, error) {
 	s := b.script.sources[i]
 	s.used = true
 	if s.count == 0 {
-		return 0, nil // the source is wrong, which has been noted
+		return 0, nil // the source is invalid, which has been reported
 	}
 	at := slices.Index(s.columns, column)
 	switch {
@@ -312,7 +312,7 @@ func (b *building) cell(i int, column string, dotted bool, f form) (int, error) 
 	return n, nil
 }
 
-// template compiles the text of a key; where it is wrong that is noted, and it is empty.
+// template compiles the text of a key. If that fails, it reports the error and returns nil.
 func (b *building) template(at strict.Value, text string, f form) pieces {
 	p, err := template(text, f, b.find(at), at.In.Lookup)
 	if err != nil {
@@ -322,12 +322,12 @@ func (b *building) template(at strict.Value, text string, f form) pieces {
 	return p
 }
 
-// unused notes sources that no request has a value of: mostly a name that was mistyped.
+// unused reports sources that no request uses: usually a mistyped name.
 func (c *compiler) unused() {
 	idle := slices.DeleteFunc(slices.Clone(c.script.sources), func(s *source) bool {
 		return s.used
 	})
-	// In a text that is wrong there may have been a use.
+	// An invalid text may have used it.
 	if len(idle) == 0 || idle[0].at.In.Failed() {
 		return
 	}
@@ -375,7 +375,7 @@ func (b *building) request(st *step, v strict.Value) {
 	b.finish(st, method, lines, b.body(f, kind))
 }
 
-// finish puts head and body together, as far as they are known.
+// finish joins head and body as far as they are known.
 func (b *building) finish(st *step, method string, lines, body pieces) {
 	fixed, known := body.fixed()
 	switch {
@@ -425,7 +425,7 @@ func (b *building) path(f strict.Fields) pieces {
 	return p
 }
 
-// fields are the request's headers, after those of all requests that it does not give itself.
+// fields returns the request's headers, preceded by the common ones that it does not override.
 func (b *building) fields(f strict.Fields) []field {
 	var own []field
 	if at, ok := f.Get("headers"); ok {
@@ -442,7 +442,7 @@ func (b *building) fields(f strict.Fields) []field {
 	return append(all, own...)
 }
 
-// body compiles the body; nil when there is none.
+// body compiles the body; nil if there is none.
 func (b *building) body(f strict.Fields, contentType string) pieces {
 	at, ok := f.Get("body")
 	file, fromFile := f.Get("body_file")
@@ -481,8 +481,8 @@ func (b *building) body(f strict.Fields, contentType string) pieces {
 	return p
 }
 
-// bodyForm is how values are made safe in a body of a type, which is guessed from the body where no
-// header says it.
+// bodyForm is the form that makes values safe in a body of a type. Without a Content-Type, the type
+// is guessed from the body.
 func bodyForm(contentType, text string) form {
 	switch {
 	case strings.Contains(contentType, "json"):

@@ -17,25 +17,25 @@ import (
 	"plimsoll/internal/config/strict"
 )
 
-// source gives values: the rows of a file, or whole numbers. It is immutable; how far each loop has
-// come is its player's.
+// source provides values: the rows of a file, or whole numbers. It is immutable; each loop's player
+// keeps its own position.
 type source struct {
 	name string
 	at   strict.Value
-	// columns of a file, in the order of its cells; nil for numbers.
+	// columns of a file, in the order of its cells; nil for numbers
 	columns []string
-	cells   []byte   // of all rows, one after the other
+	cells   []byte   // the cells of all rows
 	ends    []uint32 // where each cell ends
-	// count is how many rows or numbers there are, from is the first number and step the distance
-	// of two.
+	// count is the number of rows or numbers, from the first number, and step the distance between
+	// numbers.
 	count      uint64
 	from, step int64
-	shuffled   bool // rows are drawn and not taken in order
+	shuffled   bool // values are drawn at random, not in order
 	used       bool
 }
 
-// draw is the row or number of the n-th session of a loop that uses the source. Loops take turns:
-// no two have the same before all were had.
+// draw is the row or number for the n-th session of a loop that uses the source. The loops take
+// turns, so no value repeats before all have been used.
 func (s *source) draw(n uint64, loop, loops int, rng *rand.Rand) uint64 {
 	if s.shuffled {
 		return rng.Uint64N(s.count)
@@ -43,7 +43,7 @@ func (s *source) draw(n uint64, loop, loops int, rng *rand.Rand) uint64 {
 	return (uint64(loop) + n*uint64(loops)) % s.count
 }
 
-// cell is a column of a row, which is not the caller's to change.
+// cell is a column of a row. The caller must not change it.
 func (s *source) cell(row uint64, column int) []byte {
 	i := int(row)*len(s.columns) + column
 	start := uint32(0)
@@ -58,8 +58,7 @@ func (s *source) appendNumber(dst []byte, index uint64) []byte {
 	return strconv.AppendInt(dst, s.from+int64(index)*s.step, 10)
 }
 
-// unfit is the number, from 1, of the first row whose cell cannot go where the form says; 0 when
-// all can.
+// unfit is the number, from 1, of the first row whose cell does not fit the form; 0 if all fit.
 func (s *source) unfit(column int, f form) uint64 {
 	if s.columns == nil || f != inHeader && f != inURL {
 		return 0
@@ -86,7 +85,7 @@ func (c *compiler) data(v strict.Value) {
 			continue
 		}
 		s := &source{name: p.Name, at: p.Key}
-		// A source that is wrong is known by its name all the same, so that its uses are not errors
+		// An invalid source is still known by its name, so that its uses are not reported as errors
 		// too.
 		c.sources[p.Name] = len(c.script.sources)
 		c.script.sources = append(c.script.sources, s)
@@ -94,7 +93,7 @@ func (c *compiler) data(v strict.Value) {
 	}
 }
 
-// read fills the source from its entry in the file. On an error its count stays 0.
+// read fills the source from its entry in the file. After an error its count is 0.
 func (s *source) read(v strict.Value) {
 	f, ok := v.Fields("csv", "jsonl", "sequence", "random", "order")
 	if !ok {
@@ -165,7 +164,7 @@ func (s *source) numbers(v strict.Value) {
 	}
 }
 
-// rows reads a file of rows, which counts against the bytes that all files may have.
+// rows reads a file of rows. It counts towards the limit of bytes of all files.
 func (s *source) rows(kind string, v strict.Value) error {
 	name, ok := v.Text()
 	if !ok {
@@ -234,8 +233,8 @@ func (s *source) readCSV(src []byte) error {
 	}
 }
 
-// readJSONL reads lines that are JSON objects. The first one's keys are the columns; each line must
-// have them.
+// readJSONL reads lines with JSON objects. The columns are the keys of the first object; each line
+// must have them.
 func (s *source) readJSONL(src []byte) error {
 	line := 0
 	for text := range bytes.Lines(src) {

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is the deepest that objects and arrays of an answer may lie in each other.
+// maxDepth is the deepest nesting of objects and arrays in an answer.
 const maxDepth = 512
 
-// jsonKind is what a JSON value is.
+// jsonKind is the kind of a JSON value.
 type jsonKind uint8
 
 const (
@@ -25,17 +25,16 @@ const (
 	jsonArray
 )
 
-// jsonPath leads to a value within a JSON document.
+// jsonPath is the path to a value in a JSON document.
 type jsonPath []jsonKey
 
-// jsonKey is the key of an object or, when it is digits, the index of an array too.
+// jsonKey is the key of an object. If it consists of digits, it is also the index of an array.
 type jsonKey struct {
 	name  []byte
-	index int // -1 when it is none
+	index int // -1 if it is not an index
 }
 
-// parseJSONPath reads "data.items.0.id"; a backslash takes the meaning from a dot or another
-// backslash.
+// parseJSONPath parses "data.items.0.id". A backslash escapes a dot or another backslash.
 func parseJSONPath(path string) (jsonPath, error) {
 	var p jsonPath
 	var name []byte
@@ -62,19 +61,19 @@ func parseJSONPath(path string) (jsonPath, error) {
 	return p, nil
 }
 
-// scan finds values in JSON without building anything: it reads the whole document, so that one
-// that breaks off or is not JSON is known for that, and of equal keys it takes the last, as
-// encoding/json does. It allocates nothing once scratch has grown. One owner.
+// scan finds values in JSON without building anything. It reads the whole document, so it
+// recognises one that breaks off or is not JSON. Of equal keys it takes the last, as encoding/json
+// does. It allocates nothing once scratch has grown. It has one owner.
 type scan struct {
 	data    []byte
 	at      int
 	kind    jsonKind
-	raw     []byte // of the value found, as it stands in data; a text is without its quotes
+	raw     []byte // the value found, as in data; a text is without its quotes
 	scratch []byte
 }
 
-// find is the value that a path leads to, absent when there is none. valid is false when data is
-// not JSON, or too deep. raw is a part of data.
+// find returns the value at a path; jsonAbsent if there is none. valid is false if data is not JSON
+// or is nested too deeply. raw is a part of data.
 func (s *scan) find(data []byte, path jsonPath) (k jsonKind, raw []byte, valid bool) {
 	s.data, s.at, s.kind, s.raw = data, 0, jsonAbsent, nil
 	valid = s.value(path, true, 0)
@@ -85,8 +84,8 @@ func (s *scan) find(data []byte, path jsonPath) (k jsonKind, raw []byte, valid b
 	return s.kind, s.raw, true
 }
 
-// value reads a value. path leads from it to what is sought; when it is not sought under it, only
-// its end is.
+// value reads a value. path is the rest of the path to the wanted value. If sought is false, the
+// wanted value is not inside this one, and value only skips it.
 func (s *scan) value(path jsonPath, sought bool, depth int) (valid bool) {
 	s.space()
 	if s.at == len(s.data) || depth > maxDepth {
@@ -135,7 +134,7 @@ func (s *scan) object(path jsonPath, sought bool, depth int) bool {
 		}
 		rest := path
 		if match {
-			// An equal key before this one no longer counts.
+			// This replaces a value found under an earlier, equal key.
 			s.kind, s.raw = jsonAbsent, nil
 			rest = path[1:]
 		}
@@ -173,7 +172,7 @@ func (s *scan) array(path jsonPath, sought bool, depth int) bool {
 	}
 }
 
-// same says whether the inside of a JSON string means name.
+// same reports whether the inside of a JSON string equals name after unescaping.
 func (s *scan) same(raw, name []byte) bool {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return bytes.Equal(raw, name)
@@ -191,7 +190,7 @@ func (s *scan) space() {
 	}
 }
 
-// skip passes over c, and white space before it, if that is what comes.
+// skip skips c, and white space before it, if c comes next.
 func (s *scan) skip(c byte) bool {
 	s.space()
 	if s.at < len(s.data) && s.data[s.at] == c {
@@ -209,7 +208,7 @@ func (s *scan) word(w string) bool {
 	return true
 }
 
-// text passes over a string and checks its escapes.
+// text skips a string and checks its escapes.
 func (s *scan) text() bool {
 	data := s.data
 	for i := s.at + 1; i < len(data); i++ {
@@ -263,7 +262,7 @@ func (s *scan) number() bool {
 	return true
 }
 
-// digits passes over at least one digit.
+// digits skips at least one digit.
 func (s *scan) digits() bool {
 	start := s.at
 	for s.at < len(s.data) && '0' <= s.data[s.at] && s.data[s.at] <= '9' {
@@ -290,8 +289,8 @@ func hex4(b []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// unescape appends what the inside of a valid JSON string means. Half of a surrogate pair becomes
-// U+FFFD; bytes that are not UTF-8 stay as they are.
+// unescape appends the unescaped inside of a valid JSON string. A lone half of a surrogate pair
+// becomes U+FFFD; bytes that are not UTF-8 are kept.
 func unescape(dst, raw []byte) []byte {
 	for {
 		at := bytes.IndexByte(raw, '\\')

@@ -67,8 +67,8 @@ func offered(v strict.Value) (*pace.Profile, pace.Arrivals) {
 	return &p, arrivals
 }
 
-// bursts reads the bursts of the load section: each as on the command line, or with its parts
-// named.
+// bursts reads the bursts of the load section. Each is written as on the command line, or as a
+// mapping.
 func bursts(v strict.Value) (all []pace.Burst) {
 	items, _ := v.List()
 	for _, item := range items {

@@ -1,7 +1,7 @@
 // Package scenario reads a scenario, a YAML file that says which requests to send in which mix,
-// with which values, and what answers are good, and compiles it to prepared bytes for the
+// with which values, and which answers are good. It compiles the scenario to prepared bytes for the
 // generator. docs/scenario.md explains the file. The package must not know sockets, clocks or
-// loops: it makes requests and judges answers, and when they are sent is not its business.
+// loops: it makes requests and judges answers, and does not decide when requests are sent.
 package scenario
 
 import (
@@ -19,42 +19,42 @@ import (
 const (
 	// maxFile is the largest scenario, in bytes.
 	maxFile = 1 << 20
-	// maxBody is the largest body of a request, in bytes, before values are put in.
+	// maxBody is the largest body of a request, in bytes, before values are inserted.
 	maxBody = 16 << 20
-	// maxData is how many bytes all files that a scenario names may have together.
+	// maxData is the largest total size of the files that a scenario names, in bytes.
 	maxData = 64 << 20
 	// maxEntries and maxSteps bound the mix and its sequences, maxSources the data.
 	maxEntries, maxSteps, maxSources = 1000, 100, 100
 )
 
-// Scenario is a scenario that has been read and found right. It is immutable.
+// Scenario is a valid scenario. It is immutable.
 type Scenario struct {
-	// Profile is what the file's load section offers, in requests a second, as every rate of the
-	// lab: for a schedule of arrivals it is scaled by 1 ÷ Script().Requests(). It is nil when the
-	// file has no load section.
+	// Profile is the file's load section in requests per second, like every rate of the lab. For a
+	// schedule of arrivals it must be scaled by 1 ÷ Script().Requests(). It is nil if the file has
+	// no load section.
 	Profile *pace.Profile
-	// Arrivals is how the load section spreads them; empty when it does not say.
+	// Arrivals is the kind of arrivals in the load section; empty if it does not say.
 	Arrivals pace.Arrivals
 
 	script *script
 }
 
-// Load reads a scenario and the files it names, whose paths start from its folder. The requests go
-// to target: its authority is their Host, and its path comes before theirs. The error is a
-// config.Errors with everything that is wrong, one line each. Load may block.
+// Load reads a scenario and the files it names, whose paths are relative to its folder. The
+// requests go to target: they get its authority as Host, and its path as a prefix of theirs. The
+// error is a config.Errors with all problems, one per line. Load may block.
 func Load(path string, target load.Target) (*Scenario, error) {
 	return LoadFrom(path, target, Source{Open: strict.Read, Lookup: os.LookupEnv})
 }
 
-// Source is where a scenario's files and the values of its environment come from, for one that is
-// not read where it was written.
+// Source provides a scenario's files and environment variables, if it is not read where it was
+// written.
 type Source struct {
 	// Open reads a file of at most limit bytes; its errors do not name the file.
 	Open   func(path string, limit int64) ([]byte, error)
 	Lookup func(name string) (value string, ok bool)
 }
 
-// LoadFrom is Load from another source than this machine.
+// LoadFrom is Load with another source than this machine.
 func LoadFrom(path string, target load.Target, from Source) (*Scenario, error) {
 	r := &strict.Reader{
 		File:   path,
@@ -126,13 +126,13 @@ func (s *Scenario) compile(root strict.Value, target load.Target) {
 	s.script.weigh()
 }
 
-// basePath is what of the target's path comes before that of each request.
+// basePath is the part of the target's path that precedes each request's path.
 func basePath(path string) string {
 	path, _, _ = strings.Cut(path, "?")
 	return strings.TrimRight(path, "/")
 }
 
-// Script is what a run sends.
+// Script is the script of a run.
 func (s *Scenario) Script() load.Script { return s.script }
 
 // Mix is the mix in words: "80 % list, 20 % buy (login, then buy)".

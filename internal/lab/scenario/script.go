@@ -11,49 +11,48 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// script is what a scenario sends. It is immutable and shared by the loops.
+// script is the compiled scenario. It is immutable and shared by the loops.
 type script struct {
 	entries []*session
 	sources []*source
 	names   []string
 	weight  float64 // of all entries
-	mean    float64 // requests of an arrival
+	mean    float64 // requests per arrival
 }
 
-// session is one entry of the mix as it was compiled: what every visit that it leads to has in
-// common.
+// session is one compiled entry of the mix, shared by all its visits.
 type session struct {
 	index  int
 	name   string
 	weight float64
-	below  float64 // its weight and those of the entries before it
+	below  float64 // sum of the weights up to and including its own
 	steps  []step
-	// sources are those it has values of; slots are the values that its requests have.
+	// sources are the sources it uses; slots are the values in its requests.
 	sources []int
 	slots   []slot
 }
 
-// slot is a value of a visit: a column of a source's row, a number, or, when source is -1, what was
-// taken from an answer.
+// slot is a value of a visit: a column of a source's row or a number. If source is -1, the value
+// was taken from an answer.
 type slot struct {
 	source, column int
 }
 
-// step is one request of a session, and what becomes of its answer.
+// step is one request of a session, and the handling of its answer.
 type step struct {
 	name  string
-	whole []byte // the request when it has no values
-	head  pieces // otherwise, up to the value of Content-Length where body is not nil
+	whole []byte // the whole request, if it has no values
+	head  pieces // otherwise; if body is not nil, up to the value of Content-Length
 	body  pieces
 	about load.Request
 	check check
 	takes []take
 	think time.Duration
-	// random says that think is the mean of an exponential time.
+	// random says that think is the mean of an exponential distribution.
 	random bool
 }
 
-// weigh sums up once all entries are there.
+// weigh computes the sums, once all entries are known.
 func (s *script) weigh() {
 	requests := 0.0
 	for i, e := range s.entries {
@@ -66,17 +65,15 @@ func (s *script) weigh() {
 	}
 }
 
-// Names are the requests: an entry's name, or "entry/step" where it is a sequence.
+// Names are the names of the requests: an entry's name, or "entry/step" for a sequence.
 func (s *script) Names() []string { return s.names }
 
-// Requests is how many requests an arrival leads to when all goes well; one that fails ends its
-// sequence.
+// Requests is the number of requests per arrival if all succeed; a failed one ends its sequence.
 func (s *script) Requests() float64 { return s.mean }
 
 // Player makes the requests of one loop. See load.Script.
 func (s *script) Player(loop, loops int, seed uint64) load.Player {
-	// The name keeps this stream of random numbers apart from those that others make of the same
-	// seed.
+	// The name separates this stream of random numbers from others with the same seed.
 	key := [32]byte{16: 's', 'c', 'e', 'n', 'e'}
 	binary.LittleEndian.PutUint64(key[:], seed)
 	binary.LittleEndian.PutUint64(key[8:], uint64(loop))
@@ -86,8 +83,8 @@ func (s *script) Player(loop, loops int, seed uint64) load.Player {
 	return p
 }
 
-// player is one loop's. Visits that are over are used again, so that nothing is allocated once
-// there were as many as are ever under way at once.
+// player belongs to one loop. It reuses finished visits, so that it allocates nothing once the
+// number of simultaneous visits has reached its peak.
 type player struct {
 	*script
 	loop, loops int
@@ -96,7 +93,7 @@ type player struct {
 	free        [][]*visit
 	scan        scan
 	body        []byte
-	why         map[int]string // sentences about statuses, by request and status
+	why         map[int]string // texts about statuses, by request and status
 }
 
 // Begin starts the visit of the next arrival. See load.Player.
@@ -123,7 +120,7 @@ func (p *player) choose() *session {
 		return p.entries[0]
 	}
 	at := p.rng.Float64() * p.weight
-	// A mix has few entries, and the frequent ones are mostly written first.
+	// A mix has few entries, and usually the frequent ones come first.
 	for _, e := range p.entries {
 		if at < e.below {
 			return e
@@ -132,7 +129,7 @@ func (p *player) choose() *session {
 	return p.entries[len(p.entries)-1]
 }
 
-// statusWhy is the sentence about a status that is not good, made when it is first seen.
+// statusWhy is the text about a bad status, made when it first occurs.
 func (p *player) statusWhy(st *step, status int) string {
 	key := st.about.Name<<10 | status&1023
 	why, ok := p.why[key]
@@ -146,16 +143,16 @@ func (p *player) statusWhy(st *step, status int) string {
 	return why
 }
 
-// visit is the requests of one arrival.
+// visit is the sequence of requests of one arrival.
 type visit struct {
 	*player
 	*session
 	at     int      // the step
-	values [][]byte // by slot; those of a file's rows belong to the source, the others to the visit
-	rows   []uint64 // drawn for it, by source
+	values [][]byte // by slot; file cells belong to the source, other values to the visit
+	rows   []uint64 // drawn for this visit, by source
 }
 
-// begin draws a row or number of each source: all requests of a visit have the same.
+// begin draws a row or number from each source. All requests of a visit use the same ones.
 func (v *visit) begin() {
 	v.at = 0
 	for _, i := range v.session.sources {
@@ -204,7 +201,7 @@ func (v *visit) render(dst []byte, p pieces) []byte {
 	return dst
 }
 
-// Answer judges the answer to the request that Request gave last. See load.Session.
+// Answer judges the answer to the last request from Request. See load.Session.
 func (v *visit) Answer(a *load.Answer) load.AnswerVerdict {
 	st := &v.steps[v.at]
 	if !st.check.status(a.Status) {
@@ -232,7 +229,7 @@ func (v *visit) Answer(a *load.Answer) load.AnswerVerdict {
 	return load.AnswerVerdict{Kind: measure.OK, More: true, Think: think}
 }
 
-// End gives the visit back. See load.Session.
+// End returns the visit to its player. See load.Session.
 func (v *visit) End() {
 	free := &v.free[v.index]
 	*free = append(*free, v)

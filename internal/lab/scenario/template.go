@@ -7,26 +7,27 @@ import (
 	"plimsoll/internal/config/strict"
 )
 
-// form is what a value is made safe for before it goes into a request.
+// form is the place in a request for which a value is made safe.
 type form uint8
 
 const (
 	asIs form = iota
-	// inPath percent-encodes all but letters, digits and "-._~", so that a value never adds a
-	// segment or a parameter.
+	// inPath percent-encodes everything except letters, digits and "-._~", so that a value never
+	// adds a segment or a parameter.
 	inPath
-	// inURL leaves a value of the path as it is: it must have no byte that ends a request line.
+	// inURL inserts a value into the path unchanged: it must not contain a byte that ends a request
+	// line.
 	inURL
-	// inHeader leaves a value as it is: it must have no byte that ends a header line.
+	// inHeader inserts a value unchanged: it must not contain a byte that ends a header line.
 	inHeader
-	// inForm percent-encodes as inPath does, in the body of a form.
+	// inForm percent-encodes like inPath, in a form body.
 	inForm
-	// inJSON escapes what may not stand between the quotes of a JSON string.
+	// inJSON escapes characters that are not allowed in a JSON string.
 	inJSON
 )
 
-// fits says whether a value may go where the form says; the others can be made to fit, these two
-// cannot.
+// fits reports whether a value fits the form. Only inHeader and inURL can fail, because they do not
+// encode.
 func (f form) fits(v []byte) bool {
 	for _, c := range v {
 		switch {
@@ -39,7 +40,7 @@ func (f form) fits(v []byte) bool {
 	return true
 }
 
-// append puts a value in, in its form.
+// append appends a value in its form.
 func (f form) append(dst, v []byte) []byte {
 	switch f {
 	case inPath, inForm:
@@ -85,10 +86,10 @@ type piece struct {
 	form form
 }
 
-// pieces are a text with values in it.
+// pieces are a text that contains values.
 type pieces []piece
 
-// add appends prepared bytes, to the last piece where that is one of them.
+// add appends prepared bytes, to the last piece if that has prepared bytes too.
 func (p pieces) add(text string) pieces {
 	if text == "" {
 		return p
@@ -100,7 +101,7 @@ func (p pieces) add(text string) pieces {
 	return append(p, piece{text: []byte(text), slot: -1})
 }
 
-// join appends what another text has.
+// join appends the pieces of another text.
 func (p pieces) join(o pieces) pieces {
 	for _, x := range o {
 		if x.slot < 0 {
@@ -112,7 +113,7 @@ func (p pieces) join(o pieces) pieces {
 	return p
 }
 
-// fixed is the text when it has no values.
+// fixed returns the text if it has no values.
 func (p pieces) fixed() (text []byte, ok bool) {
 	switch {
 	case len(p) == 0:
@@ -123,13 +124,12 @@ func (p pieces) fixed() (text []byte, ok bool) {
 	return nil, false
 }
 
-// names finds a value: the slot of the session that will hold it. It says what is wrong with a name
-// that has none.
+// names returns the slot of the session for a value's name. Its error says why a name has none.
 type names func(name string, f form) (slot int, err error)
 
-// template compiles a text. "${name}" and "${source.column}" are values in the given form,
-// "${raw:name}" the same as they are; "${NAME}" and "${NAME:-text}" are the environment's, and
-// "$${" is "${".
+// template compiles a text. "${name}" and "${source.column}" are values in the given form, and
+// "${raw:name}" is a value without encoding. "${NAME}" and "${NAME:-text}" are environment
+// variables, and "$${" is a literal "${".
 func template(
 	text string, f form, find names, lookup func(string) (string, bool),
 ) (p pieces, err error) {
@@ -181,14 +181,14 @@ func template(
 	}
 }
 
-// isEnvironmentName tells the environment's names, which are upper case, from those of values,
-// which begin with a lower-case letter.
+// isEnvironmentName distinguishes names of environment variables, which are upper case, from names
+// of values, which begin with a lower-case letter.
 func isEnvironmentName(name string) bool {
 	return name != "" && (name[0] < '0' || name[0] > '9') &&
 		strings.Trim(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
-// isValueName says whether a value may be called so.
+// isValueName reports whether a value may have the name.
 func isValueName(name string) bool {
 	return name != "" && len(name) <= 100 && 'a' <= name[0] && name[0] <= 'z' &&
 		strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789_-") == ""
