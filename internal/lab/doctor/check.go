@@ -1,6 +1,6 @@
 package doctor
 
-// scope is what a check needs.
+// scope is what a check requires.
 type scope int
 
 const (
@@ -21,7 +21,7 @@ func (o scope) fits(s *subject) bool {
 	return true
 }
 
-// opinion is how a reading is judged.
+// opinion is the judgement of a reading.
 type opinion struct {
 	value       string
 	why         string
@@ -45,8 +45,8 @@ type check struct {
 	run  func(s *subject) Finding
 }
 
-// entry makes one of what is read and how that is judged. What is read has to be all that the
-// judgement needs beside the subject's facts.
+// entry makes a check from a read and a judge function. judge may only use the reading and the
+// subject's facts.
 func entry[T any](
 	name string, of scope, read func(s *subject) (T, error), judge func(s *subject, v T) opinion,
 ) check {
@@ -59,7 +59,7 @@ func entry[T any](
 	}}
 }
 
-// checks is the table: what is looked at, in the order that it is told.
+// checks is the table of checks, in the order of the report.
 var checks = []check{
 	entry("descriptors of the process", ofProcess, readDescriptors, judgeDescriptors),
 	entry("descriptors of the system", ofHost, readSystemDescriptors, judgeSystemDescriptors),

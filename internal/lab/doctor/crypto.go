@@ -21,8 +21,8 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// wanted are the instructions that make TLS cheap, by what /proc/cpuinfo calls them, on amd64 and
-// on arm64.
+// wanted are the instructions that make TLS cheap, by their names in /proc/cpuinfo, on amd64 and on
+// arm64.
 var (
 	wanted = []string{
 		"aes", "pclmulqdq", "sha_ni", "avx2", "vaes", "vpclmulqdq", "adx", "bmi2", "pmull", "sha2",
@@ -67,15 +67,15 @@ func judgeInstructions(s *subject, has []string) opinion {
 	return o
 }
 
-// speeds are what one core of this machine does in a second.
+// speeds are measured on one core of this machine.
 type speeds struct {
 	encrypted          float64 // bytes
-	ecdsaCost, rsaCost float64 // seconds of the server's part of a full handshake of TLS 1.3
+	ecdsaCost, rsaCost float64 // seconds of the server's part of a full TLS 1.3 handshake
 }
 
 func readSpeeds(s *subject) (speeds, error) { return s.speeds, s.speedErr }
 
-// measureSpeeds measures for so long altogether, and for as long as it takes to make the keys.
+// measureSpeeds measures for the given time in all, plus the time for making the keys.
 func measureSpeeds(ctx context.Context, budget time.Duration) (v speeds, err error) {
 	if v.encrypted, err = measureEncryption(ctx, budget/5); err != nil {
 		return v, err
@@ -95,7 +95,7 @@ func measureSpeeds(ctx context.Context, budget time.Duration) (v speeds, err err
 	return v, err
 }
 
-// measureEncryption seals records of TLS's size.
+// measureEncryption seals records of the size used in TLS.
 func measureEncryption(ctx context.Context, budget time.Duration) (bytes float64, err error) {
 	block, err := aes.NewCipher(make([]byte, 16))
 	if err != nil {
@@ -115,11 +115,12 @@ func measureEncryption(ctx context.Context, budget time.Duration) (bytes float64
 	}
 }
 
-// handshakePatience is how long a handshake in memory may take before something is wrong.
+// handshakePatience is the limit for a handshake in memory. A longer one means that something is
+// wrong.
 const handshakePatience = 10 * time.Second
 
-// measureHandshakes gives the median of what full handshakes cost the server, without what it waits
-// for the client meanwhile.
+// measureHandshakes returns the median cost of full handshakes to the server, without its waiting
+// for the client.
 func measureHandshakes(
 	ctx context.Context, budget time.Duration, key crypto.Signer,
 ) (seconds float64, err error) {
@@ -136,7 +137,7 @@ func measureHandshakes(
 		Certificates:           []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}},
 		SessionTicketsDisabled: true,
 	}
-	// it is the server's cost that counts
+	// only the server's cost counts
 	client := &tls.Config{ServerName: "doctor", InsecureSkipVerify: true}
 	var costs []time.Duration
 	for began := time.Now(); len(costs) == 0 || time.Since(began) < budget; {
@@ -175,7 +176,7 @@ func handshake(server, client *tls.Config) (cost time.Duration, err error) {
 	return cost, err
 }
 
-// waitingConn knows how long its reads and writes took, which over a pipe is the other end's time.
+// waitingConn counts the time of its reads and writes. Over a pipe, that is the other end's time.
 type waitingConn struct {
 	net.Conn
 	waited time.Duration
@@ -195,7 +196,7 @@ func (c *waitingConn) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// slowEncryption is what a core without instructions for AES does at most.
+// slowEncryption is the most that a core without AES instructions does, in bytes per second.
 const slowEncryption = 300e6
 
 func judgeEncryption(s *subject, v speeds) opinion {

@@ -1,12 +1,12 @@
-// Package doctor looks at a machine and at one of its processes. For each setting that matters to a
-// service under load, it says what the value is, what it should be, why, and which command sets it.
-// It reads and never changes anything. Its only loads are one second of encryption on one core,
-// and, if it is given a URL, a few requests to it. It must not know of surveys, run directories or
-// terminals.
+// Package doctor examines a machine and one of its processes. For each setting that matters to a
+// service under load, it reports the value, the recommended value, the reason, and the command that
+// sets it. It reads and never changes anything. Its only loads are one second of encryption on one
+// core and, if it is given a URL, a few requests to it. It must not know of surveys, run
+// directories or terminals.
 //
 // A check (see checks) is one entry of a table: its name, what it reads, and how that is judged.
-// Advice is given only if the facts say that the setting will be in the way: the number of cores,
-// what is in use, what the process is. That others use another value is not a reason.
+// Advice is given only if facts show that the setting will be a problem: the number of cores, what
+// is in use, what the process is. Other users' values are not a reason.
 package doctor
 
 import (
@@ -24,7 +24,7 @@ import (
 	"plimsoll/internal/lab/probe"
 )
 
-// SettingVerdict is what is thought of a setting.
+// SettingVerdict is the verdict on a setting.
 type SettingVerdict string
 
 // The verdicts.
@@ -34,63 +34,62 @@ const (
 	Unreadable SettingVerdict = "cannot read"
 )
 
-// Finding is what one check found.
+// Finding is the result of one check.
 type Finding struct {
 	Name    string         `json:"name"`
 	Value   string         `json:"value"`
 	Verdict SettingVerdict `json:"verdict"`
-	// Recommended is the value that it should have, empty where it is well as it is.
+	// Recommended is the recommended value; empty if the present one is good.
 	Recommended string `json:"recommended,omitempty"`
-	// Why is the reason: of the advice, for letting it be, or that it cannot be read.
+	// Why is the reason for the advice, for leaving the setting alone, or why it cannot be read.
 	Why string `json:"why"`
-	// Command changes it, exactly as it has to be typed; empty where there is nothing to change.
-	// Where no command does it, it is a remark that begins with "# ", as a shell's do.
+	// Command changes the setting, ready to be typed; empty if there is nothing to change. If no
+	// command can change it, it is a remark that begins with "# ", like a shell comment.
 	Command string `json:"command,omitempty"`
 }
 
-// Process is what was looked at.
+// Process is the examined process.
 type Process struct {
 	PID  int    `json:"pid"`
 	Name string `json:"name"`
-	// Go is the version that it was built with; empty when it is not a Go program, or cannot be
-	// read.
+	// Go is the Go version that built it; empty if it is not a Go program, or cannot be read.
 	Go string `json:"go,omitempty"`
 }
 
-// Report is what was found.
+// Report is the result of an examination.
 type Report struct {
 	Machine probe.Facts `json:"machine"`
 	Process *Process    `json:"process,omitempty"`
 	URL     string      `json:"url,omitempty"`
 	// Findings are in the order of the table of checks.
 	Findings []Finding `json:"findings"`
-	// Notes say what could not be looked at, and what to do about it.
+	// Notes say what could not be examined, and what to do about it.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Options say what to look at.
+// Options say what to examine.
 type Options struct {
-	// PID is the process; 0 is the one that listens on the port of URL when that is on this
-	// machine, or none.
+	// PID is the process. If 0, it is the process on this machine that listens on the port of URL,
+	// if there is one.
 	PID int
-	// URL is asked for a few times, to see how it is spoken to; "" asks nothing.
+	// URL gets a few requests, to see how the service communicates; "" for none.
 	URL string
-	// Root is where the folders proc and sys are; "/".
+	// Root is the folder that contains proc and sys; default "/".
 	Root string
-	// Speed is how long the processor's speed of encrypting is measured altogether; 0 is a second,
-	// below 0 leaves it out.
+	// Speed is how long the processor's encryption speed is measured in all; 0 for a second,
+	// negative to skip it.
 	Speed time.Duration
 }
 
-// ErrURL is of an invalid URL.
+// ErrURL is the error for an invalid URL.
 var ErrURL = errors.New("no URL of http or https")
 
-// usualSpeed is long enough for a handful of RSA's handshakes on a slow processor.
+// usualSpeed is long enough for a handful of RSA handshakes on a slow processor.
 const usualSpeed = time.Second
 
-// Examine looks at the machine, the process and the URL. It takes a second or two; ctx ends it
-// early, with an error. Other errors are: that the process that was named cannot be looked at at
-// all, that nothing answers at the URL, or ErrURL. Whatever else cannot be read is a finding that
+// Examine examines the machine, the process and the URL. It takes a second or two; ctx ends it
+// early, with an error. It also fails if the named process cannot be examined at all, if nothing
+// answers at the URL, and with ErrURL. Anything else that cannot be read becomes a finding that
 // says so.
 func Examine(ctx context.Context, o Options) (*Report, error) {
 	if o.Root == "" {
@@ -132,10 +131,10 @@ func Examine(ctx context.Context, o Options) (*Report, error) {
 	return r, ctx.Err()
 }
 
-// linux says whether there is a proc to read; a root that is not the machine's is a test's.
+// linux reports whether there is a proc to read. Only a test uses a root other than the machine's.
 func linux(root string) bool { return runtime.GOOS == "linux" || root != "/" }
 
-// outside looks at the URL, and finds the process behind it when that is on this machine.
+// outside examines the URL, and finds the process behind it if that is on this machine.
 func (r *Report) outside(ctx context.Context, s *subject, raw string) error {
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
@@ -165,7 +164,8 @@ func (r *Report) outside(ctx context.Context, s *subject, raw string) error {
 	return nil
 }
 
-// remote says that what was named is another machine's, of which this one's settings say nothing.
+// remote reports whether the URL is on another machine. This machine's settings then say nothing
+// about it.
 func (r *Report) remote(s *subject) bool {
 	if s.elsewhere {
 		r.Notes = append(r.Notes, r.URL+" is on another machine, and this is what can be seen "+
@@ -174,7 +174,7 @@ func (r *Report) remote(s *subject) bool {
 	return s.elsewhere
 }
 
-// examine reads what several checks have in common.
+// examine reads what several checks share.
 func (s *subject) examine(r *Report) error {
 	if s.pid != 0 {
 		if err := s.process(r); err != nil {

@@ -40,7 +40,7 @@ func judgeSystemDescriptors(s *subject, d systemDescriptors) opinion {
 	return o
 }
 
-// swap is how eagerly the kernel swaps, and whether it does.
+// swap is how eagerly the kernel swaps, and how much is swapped.
 type swap struct {
 	eager             int
 	total, used       float64 // bytes
@@ -68,8 +68,8 @@ func readSwap(s *subject) (w swap, err error) {
 	return w, nil
 }
 
-// littleSwap is what the kernel may well have swapped of a process that will never ask for it
-// again: what only its start needed.
+// littleSwap is an amount that the kernel may have swapped from a process that never needs it
+// again, such as memory used only at its start.
 const littleSwap = 1e6
 
 func judgeSwap(s *subject, w swap) opinion {
@@ -99,10 +99,10 @@ func judgeSwap(s *subject, w swap) opinion {
 	return o
 }
 
-// hugePages are the kernel's transparent ones.
+// hugePages are the kernel's settings for transparent huge pages.
 type hugePages struct {
 	enabled, defrag string
-	fill            int // khugepaged's max_ptes_none: -1 where it is not known
+	fill            int // khugepaged's max_ptes_none: -1 if unknown
 }
 
 func readHugePages(s *subject) (h hugePages, err error) {
@@ -165,7 +165,7 @@ type nodes struct{ online []string }
 func readNodes(s *subject) (n nodes, err error) {
 	text, err := s.text("sys/devices/system/node/online")
 	if errors.Is(err, fs.ErrNotExist) {
-		return nodes{[]string{""}}, nil // a kernel that knows of one only
+		return nodes{[]string{""}}, nil // a kernel that knows only one node
 	}
 	if err != nil {
 		return n, err
@@ -215,7 +215,7 @@ func judgeNodes(s *subject, n nodes) opinion {
 	return o
 }
 
-// overlap says whether two lists as "0-3,8" have a number in common.
+// overlap reports whether two lists such as "0-3,8" have a number in common.
 func overlap(a, b string) bool {
 	for i := range 4096 {
 		if listed(a, i) && listed(b, i) {

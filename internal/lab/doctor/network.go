@@ -13,7 +13,7 @@ import (
 	"plimsoll/internal/lab/probe"
 )
 
-// sysctl is the command that sets a setting of the whole machine until the next boot, and for good.
+// sysctl is the command that sets a setting of the whole machine, now and permanently.
 func sysctl(name, value string) string {
 	return fmt.Sprintf("sysctl -w %s && echo \"%s = %s\" >> /etc/sysctl.d/90-service.conf",
 		assignment(name, value), name, value)
@@ -26,9 +26,9 @@ func assignment(name, value string) string {
 	return name + "=" + value
 }
 
-// sysctl is the same for a setting of the network namespace that the process is in. That of a
-// container is another one than this machine's, and the files in /etc of this machine do not reach
-// it. then is what there is to do besides, or "".
+// sysctl is the same for a setting of the process's network namespace. A container's namespace
+// differs from the machine's, and the files in /etc of the machine do not affect it. then says what
+// else to do, or is "".
 func (s *subject) sysctl(name, value, then string) string {
 	command, remarks := sysctl(name, value), []string(nil)
 	if s.apart {
@@ -47,16 +47,16 @@ func (s *subject) sysctl(name, value, then string) string {
 }
 
 const (
-	// smallBacklog is a backlog that a burst overflows while a service does not accept for a
-	// moment: 10 ms of 25,000 new connections a second.
+	// smallBacklog is a backlog that a burst overflows if a service does not accept for a moment:
+	// 10 ms of 25,000 new connections a second.
 	smallBacklog = 256
-	// wellBacklog is as large as a queue of connections may get before those at its end have waited
-	// too long anyway; Linux's own default since 5.4.
+	// wellBacklog is the largest useful backlog: in a longer queue, the last connections would wait
+	// too long anyway. It is Linux's default since 5.4.
 	wellBacklog = 4096
-	// fewPorts is a range of which one destination's connections in TIME_WAIT (60 s) leave fewer
-	// than 170 new ones a second.
+	// fewPorts is a range so small that with connections in TIME_WAIT (60 s), one destination gets
+	// fewer than 170 new connections a second.
 	fewPorts = 10_000
-	// manyWaiting connections in TIME_WAIT are a sign that connections are not used again.
+	// manyWaiting connections in TIME_WAIT are a sign that connections are not reused.
 	manyWaiting = 3000
 )
 
@@ -75,7 +75,7 @@ func readBacklogs(s *subject) ([]listener, error) {
 	return s.listeners, nil
 }
 
-// judgeBacklogs looks at the smallest: min(what the program asked for, somaxconn when it did).
+// judgeBacklogs judges the smallest: min(the program's argument, somaxconn at that time).
 func judgeBacklogs(s *subject, all []listener) opinion {
 	if len(all) == 0 {
 		return opinion{
@@ -164,19 +164,20 @@ func judgeSynBacklog(s *subject, v []int) opinion {
 	return o
 }
 
-// ports are the local ports of connections that are opened from here.
+// ports describes the local ports of outgoing connections.
 type ports struct {
 	low, high int
 	reuse     int // net.ipv4.tcp_tw_reuse
-	// waiting are those that a connection in TIME_WAIT holds; of these, local ones go to this
+	// waiting is the number of ports held by connections in TIME_WAIT; local of them lead to this
 	// machine itself.
 	waiting, local int
-	// used is how many the busiest destination has that cannot be used again at once.
+	// used is the number of ports that the busiest destination holds and that cannot be reused at
+	// once.
 	used int
 	to   netip.AddrPort
 }
 
-// mostDestinations bounds the destinations that ports are counted for.
+// mostDestinations is the largest number of destinations whose ports are counted.
 const mostDestinations = 1 << 16
 
 func readPorts(s *subject) (p ports, err error) {
@@ -256,7 +257,7 @@ func judgePorts(s *subject, p ports) opinion {
 	return o
 }
 
-// listed says whether a list as "8080,9000-9100" has a port.
+// listed reports whether a list such as "8080,9000-9100" contains a port.
 func listed(list string, port int) bool {
 	for part := range strings.SplitSeq(list, ",") {
 		from, to, is := strings.Cut(strings.TrimSpace(part), "-")
@@ -272,7 +273,7 @@ func listed(list string, port int) bool {
 	return false
 }
 
-// judgeReuse counts those ports in TIME_WAIT that the setting keeps from being used again.
+// judgeReuse counts the ports in TIME_WAIT that the setting keeps from being reused.
 func judgeReuse(s *subject, p ports) opinion {
 	o := opinion{
 		value: fmt.Sprintf("%d, %d ports in TIME_WAIT", p.reuse, p.waiting),
@@ -297,12 +298,11 @@ func judgeReuse(s *subject, p ports) opinion {
 	return o
 }
 
-// judgeBuffers judges the largest that TCP makes a connection's buffer by itself.
+// judgeBuffers judges the largest size to which TCP itself grows a connection's buffer.
 func judgeBuffers(name string, usual int) func(s *subject, v []int) opinion {
 	return func(s *subject, v []int) opinion {
 		most := v[2]
-		// At a round trip of 50 ms a window lets through 20 times itself in a second; half of the
-		// buffer is the window.
+		// At a round trip of 50 ms, 20 windows fit in a second; the window is half of the buffer.
 		through := float64(most) / 2 * 20
 		o := opinion{
 			value: fmt.Sprintf("%d %d %d", v[0], v[1], v[2]),
@@ -319,12 +319,11 @@ func judgeBuffers(name string, usual int) func(s *subject, v []int) opinion {
 	}
 }
 
-// quicBuffer is what implementations of QUIC ask for: all connections share one socket.
+// quicBuffer is the size that QUIC implementations ask for: all connections share one socket.
 const quicBuffer = 7_500_000
 
-// judgeMost judges the largest buffer that a program may ask for. TCP does not need to ask. It is
-// one setting for all namespaces, and can only be set in the machine's own, whichever it was read
-// in.
+// judgeMost judges the largest buffer that a program may ask for. TCP does not need to ask. All
+// namespaces share this setting, and it can only be set in the machine's own, wherever it was read.
 func judgeMost(name string) func(s *subject, v []int) opinion {
 	return func(s *subject, v []int) opinion {
 		o := opinion{
@@ -343,7 +342,7 @@ func judgeMost(name string) func(s *subject, v []int) opinion {
 	}
 }
 
-// holdsUDP says whether the process listens by UDP: it holds a socket that is connected to nobody.
+// holdsUDP reports whether the process listens on UDP: it holds a socket that is not connected.
 func (s *subject) holdsUDP() bool {
 	if s.pid == 0 {
 		return false
@@ -369,7 +368,7 @@ func (s *subject) holdsUDP() bool {
 	return false
 }
 
-// conntrack is the table of connections that the kernel follows for its packet filter.
+// conntrack is the kernel's table of connections for the packet filter.
 type conntrack struct {
 	count, most int
 	absent      bool
@@ -405,7 +404,7 @@ func judgeConntrack(s *subject, c conntrack) opinion {
 		why:   "the table has room; when it is full, packets of new connections are dropped",
 	}
 	if share > .75 {
-		// The most is one setting for all namespaces, and can only be set in the machine's own.
+		// All namespaces share the maximum, and it can only be set in the machine's own.
 		twice := strconv.Itoa(2 * c.most)
 		o.advise = true
 		o.recommended = twice

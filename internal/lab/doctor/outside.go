@@ -20,35 +20,35 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// The bounds of what is asked of a URL.
+// Bounds on the requests to a URL.
 const (
 	patience   = 5 * time.Second
 	mostHeader = 64 << 10
 	mostBody   = 1 << 20
-	// soon is when a certificate that is renewed by itself would have been renewed long ago.
+	// soon is a remaining validity at which automatic renewal would have happened long ago.
 	soon = 14 * 24 * time.Hour
 )
 
-// view is what a service shows to who speaks to it.
+// view is what a service shows to a client.
 type view struct {
 	remote  netip.AddrPort
 	host    string
 	state   *tls.ConnectionState // of the first connection; nil without TLS
-	trusted error                // why the certificate is not
+	trusted error                // why the certificate is not trusted
 	now     time.Time
-	// reused says that the second request went over the first one's connection, and resumed that a
+	// reused says that the second request used the first one's connection, and resumed that a
 	// further connection resumed the session.
 	reused, resumed bool
-	// cut says that the body was too long to be read, so that nobody could use the connection
-	// again; again is why further requests failed.
+	// cut says that the body was too long to read, so that the connection could not be reused.
+	// again says why further requests failed.
 	cut   bool
 	again error
 }
 
 func (v *view) secure() bool { return v.state != nil }
 
-// look asks a URL three times, the third time over another connection. It follows no redirects and
-// reads no more than a megabyte of each answer.
+// look requests a URL three times, the third time over another connection. It follows no redirects
+// and reads at most a megabyte of each answer.
 func look(ctx context.Context, u *url.URL) (*view, error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*patience)
 	defer cancel()
@@ -61,8 +61,7 @@ func look(ctx context.Context, u *url.URL) (*view, error) {
 		ForceAttemptHTTP2:      true,
 		MaxConnsPerHost:        1,
 		DisableCompression:     true,
-		// The certificate is judged, and not refused: that is what a person who looks wants to
-		// know.
+		// The certificate is judged and not refused: the user needs the verdict.
 		TLSClientConfig: &tls.Config{
 			InsecureSkipVerify: true,
 			ClientSessionCache: tls.NewLRUClientSessionCache(4),
@@ -122,7 +121,7 @@ func ask(ctx context.Context, client *http.Client, u *url.URL) (e exchange, err 
 	response, err := client.Do(request)
 	if err != nil {
 		if failed, ok := errors.AsType[*url.Error](err); ok {
-			err = failed.Err // the URL is said already
+			err = failed.Err // the caller already shows the URL
 		}
 		return e, err
 	}
@@ -132,7 +131,7 @@ func ask(ctx context.Context, client *http.Client, u *url.URL) (e exchange, err 
 	return e, err
 }
 
-// trust checks the certificate as a client would, against the authorities of this machine.
+// trust verifies the certificate as a client would, with this machine's certificate authorities.
 func trust(state *tls.ConnectionState, host string, now time.Time) error {
 	if len(state.PeerCertificates) == 0 {
 		return errors.New("there is none")
@@ -149,10 +148,10 @@ func trust(state *tls.ConnectionState, host string, now time.Time) error {
 	return err
 }
 
-// outsideChecks is the table of what can be seen from outside.
+// outsideChecks is the table of checks from outside.
 var outsideChecks = []struct {
 	name  string
-	tls   bool // only where it is spoken
+	tls   bool // only with TLS
 	judge func(v *view) opinion
 }{
 	{"keep-alive", false, judgeKeepAlive},

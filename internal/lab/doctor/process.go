@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// wellDescriptors are enough for 30,000 connections that each have one to an upstream.
+	// wellDescriptors is enough for 30,000 connections, each with one to an upstream.
 	wellDescriptors = 65536
 	fewDescriptors  = 4096
-	// mostDescriptors bounds the descriptors that are looked through for sockets of UDP.
+	// mostDescriptors is the largest number of descriptors that are searched for UDP sockets.
 	mostDescriptors = 1 << 14
 )
 
@@ -73,7 +73,7 @@ func judgeDescriptors(s *subject, d descriptors) opinion {
 	}
 	if o.advise {
 		o.recommended = strconv.Itoa(well)
-		// The hard limit is not lowered: only root could raise it again.
+		// Keep a higher hard limit: only root could raise it again.
 		both := o.recommended + ":" + d.hard
 		if hard, err := strconv.Atoi(d.hard); err == nil && hard < well {
 			both = o.recommended + ":" + o.recommended
@@ -85,7 +85,7 @@ func judgeDescriptors(s *subject, d descriptors) opinion {
 	return o
 }
 
-// descriptors are what the process has open, as the kernel names it.
+// descriptors returns the kernel's names of what the process has open.
 func (s *subject) descriptors() (links []string) {
 	dir := filepath.Join(s.proc, strconv.Itoa(s.pid), "fd")
 	f, err := os.Open(dir)
@@ -105,7 +105,7 @@ func (s *subject) descriptors() (links []string) {
 	return links
 }
 
-// quota is the tightest CPU quota of the process's cgroup and of those above it; 0 cores are none.
+// quota is the tightest CPU quota of the process's cgroup and its parents; 0 cores for none.
 type quota struct{ cores, periods, throttled float64 }
 
 func readQuota(s *subject) (quota, error) {
@@ -118,7 +118,7 @@ func readQuota(s *subject) (quota, error) {
 	}, nil
 }
 
-// cgroupError is what the probes could not read of the process's cgroup.
+// cgroupError says what the probes could not read of the process's cgroup.
 func (s *subject) cgroupError() error {
 	for _, m := range s.missing {
 		if why, is := strings.CutPrefix(m, "the target's cgroup: "); is &&
@@ -187,11 +187,11 @@ func judgeMemoryLimit(s *subject, m memoryLimit) opinion {
 	return o
 }
 
-// maxProcs is how many threads of a Go program run Go code at once, as far as that can be
-// determined from outside.
+// maxProcs is how many threads of a Go program run Go code at once, as far as is visible from
+// outside.
 type maxProcs struct {
 	set     string // GOMAXPROCS in its environment
-	follows bool   // the quota, by itself
+	follows bool   // it follows the quota by itself
 	why     string
 }
 
@@ -207,8 +207,8 @@ func readMaxProcs(s *subject) (m maxProcs, err error) {
 	return m, nil
 }
 
-// followsQuota says whether the program's runtime sets GOMAXPROCS by the quota: since Go 1.25, when
-// its go.mod says so too, or by a library.
+// followsQuota reports whether the program sets GOMAXPROCS by the quota: the runtime does since Go
+// 1.25 if go.mod has such a version too, and a library can.
 func followsQuota(s *subject, debug string) (follows bool, why string) {
 	for _, d := range s.built.Deps {
 		if d.Path == "go.uber.org/automaxprocs" {
@@ -220,7 +220,7 @@ func followsQuota(s *subject, debug string) (follows bool, why string) {
 	}
 	for _, setting := range s.built.Settings {
 		if setting.Key == "DefaultGODEBUG" {
-			debug = setting.Value + "," + debug // what comes later counts
+			debug = setting.Value + "," + debug // the last one counts
 		}
 	}
 	on := true
@@ -239,8 +239,8 @@ func followsQuota(s *subject, debug string) (follows bool, why string) {
 	return true, s.built.GoVersion + " follows the quota by itself"
 }
 
-// goAtLeast says whether a version as "go1.26.1" or "devel go1.27-abc" is Go 1.minor or later; one
-// that is not understood counts as new.
+// goAtLeast reports whether a version such as "go1.26.1" or "devel go1.27-abc" is Go 1.minor or
+// later. An unknown form counts as new.
 func goAtLeast(version string, minor int) bool {
 	_, rest, found := strings.Cut(version, "go1.")
 	if !found {
@@ -256,7 +256,7 @@ func goAtLeast(version string, minor int) bool {
 
 func judgeMaxProcs(s *subject, m maxProcs) opinion {
 	cores := s.cores()
-	allowed := float64(cores) // what it can use at most
+	allowed := float64(cores) // the most that it can use
 	limit, limited := s.values[measure.TargetCgroupCPUQuota]
 	if limited {
 		allowed = min(allowed, limit)

@@ -18,24 +18,24 @@ import (
 	"plimsoll/internal/lab/probe"
 )
 
-// The bounds of what is read.
+// Bounds on what is read.
 const (
 	mostText      = 1 << 20
 	mostListeners = 16
 )
 
-// subject is what is looked at, with what several checks need.
+// subject is what is examined, with the facts that several checks need.
 type subject struct {
 	root, proc string
 	pid        int
 	name       string
 	elsewhere  bool
-	apart      bool // it is in a network namespace of its own, as in a container
-	// values are one sample of the probes, and missing what they could not read.
+	apart      bool // it has its own network namespace, as in a container
+	// values are one sample of the probes; missing is what they could not read.
 	values  map[string]float64
 	missing []string
-	// settings are the kernel's of the network namespace, by their names; settingsErr is why there
-	// are none.
+	// settings are the kernel settings of the network namespace, by name; settingsErr says why
+	// there are none.
 	settings    map[string]string
 	settingsErr error
 	listeners   []listener
@@ -45,7 +45,7 @@ type subject struct {
 	speedErr    error
 }
 
-// listener is a socket of the process that listens.
+// listener is a listening socket of the process.
 type listener struct {
 	at           netip.AddrPort
 	queue, limit float64
@@ -63,7 +63,7 @@ func (s *subject) text(name string) (string, error) {
 	return string(b), err
 }
 
-// reason is why something cannot be read, with what to do about it.
+// reason says why something cannot be read, and what to do about it.
 func reason(err error) string {
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -74,7 +74,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// settingNames are the kernel's settings of a network namespace that are judged.
+// settingNames are the kernel settings of a network namespace that are judged.
 var settingNames = []string{
 	"net.core.somaxconn", "net.core.rmem_max", "net.core.wmem_max", "net.ipv4.tcp_max_syn_backlog",
 	"net.ipv4.tcp_syncookies",
@@ -83,8 +83,8 @@ var settingNames = []string{
 	"net.netfilter.nf_conntrack_count", "net.netfilter.nf_conntrack_max",
 }
 
-// readNetwork reads the settings in the namespace of the process, which need not be this program's,
-// and the listeners there.
+// readNetwork reads the settings and the listeners in the namespace of the process, which may
+// differ from this program's.
 func (s *subject) readNetwork() {
 	read := func() error {
 		s.settings = make(map[string]string)
@@ -126,14 +126,14 @@ func (s *subject) readNetwork() {
 	}
 }
 
-// sample lets the probes read what they read in a survey.
+// sample takes the probes' readings, as in a survey.
 func (s *subject) sample() {
 	sampler := probe.New(probe.Options{Root: s.proc, PID: s.pid, Alone: true})
 	s.values = sampler.Sample(0).Values
 	s.missing = sampler.NotMeasured()
 }
 
-// value is one of the sample's.
+// value is one value of the sample.
 func (s *subject) value(name string) (float64, error) {
 	if v, there := s.values[name]; there {
 		return v, nil
@@ -141,7 +141,7 @@ func (s *subject) value(name string) (float64, error) {
 	return 0, fmt.Errorf("it cannot be read (%s)", strings.Join(s.missing, "; "))
 }
 
-// numbers reads a setting that is so many numbers.
+// numbers reads a setting that consists of count numbers.
 func numbers(name string, count int) func(s *subject) ([]int, error) {
 	return func(s *subject) ([]int, error) {
 		if s.settingsErr != nil {
@@ -166,7 +166,7 @@ func numbers(name string, count int) func(s *subject) ([]int, error) {
 	}
 }
 
-// setting is a single number, 0 where it cannot be read.
+// setting is a single number, 0 if it cannot be read.
 func (s *subject) setting(name string) int {
 	v, err := numbers(name, 1)(s)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *subject) ofPID(name string) (string, error) {
 	return s.text(filepath.Join("proc", strconv.Itoa(s.pid), name))
 }
 
-// status is a line of the process's status, empty when it has none.
+// status is the value of a line in the process's status; empty if there is none.
 func (s *subject) status(key string) string {
 	text, err := s.ofPID("status")
 	if err != nil {
@@ -189,7 +189,7 @@ func (s *subject) status(key string) string {
 	return field(text, key)
 }
 
-// field is what follows a key and a colon at the beginning of a line.
+// field is the text after a key and a colon at the beginning of a line.
 func field(text, key string) string {
 	in := bufio.NewScanner(strings.NewReader(text))
 	in.Buffer(nil, mostText)
@@ -202,8 +202,8 @@ func field(text, key string) string {
 	return ""
 }
 
-// environment is a variable that the process was started with. What it has set itself since is not
-// seen.
+// environment is a variable from the process's start. Changes made since by the process itself are
+// not visible.
 func (s *subject) environment(name string) (value string, there bool, err error) {
 	text, err := s.ofPID("environ")
 	if err != nil {
@@ -217,7 +217,7 @@ func (s *subject) environment(name string) (value string, there bool, err error)
 	return "", false, nil
 }
 
-// cores are the processors that the process may run on, or those of the machine.
+// cores is the number of processors that the process may use, or of the machine.
 func (s *subject) cores() int {
 	n := max(1, int(s.values[measure.HostCores]))
 	if allowed := int(s.values[measure.TargetCoresAllowed]); allowed > 0 {
@@ -226,16 +226,16 @@ func (s *subject) cores() int {
 	return n
 }
 
-// mostBinary bounds what is read of a program's file: its build information is looked for in one
-// segment of it.
+// mostBinary is the largest program file that is read: one segment of it is searched for build
+// information.
 const mostBinary = 2 << 30
 
-// readGo reads what a Go program says of its build. An error is that it may not be read; that it is
-// not a Go program is none.
+// readGo reads the build information of a Go program. The error says that it could not be read;
+// another kind of program is not an error.
 func (s *subject) readGo() error {
 	f, err := os.Open(filepath.Join(s.proc, strconv.Itoa(s.pid), "exe"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // a thread of the kernel
+		return nil // a kernel thread
 	}
 	if err != nil {
 		return err
@@ -250,7 +250,7 @@ func (s *subject) readGo() error {
 	return nil
 }
 
-// memory is a line of meminfo in bytes.
+// memory is the value of a line in meminfo, in bytes.
 func (s *subject) memory(key string) (float64, error) {
 	text, err := s.text("proc/meminfo")
 	if err != nil {
@@ -259,7 +259,7 @@ func (s *subject) memory(key string) (float64, error) {
 	return kilobytes(field(text, key))
 }
 
-// kilobytes reads "123 kB" as bytes.
+// kilobytes parses "123 kB" as bytes.
 func kilobytes(text string) (float64, error) {
 	number, _, _ := bytes.Cut([]byte(text), []byte(" "))
 	n, err := strconv.ParseUint(string(number), 10, 54)
