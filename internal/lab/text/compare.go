@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/lab/report"
 )
 
-// Comparison is what differs between two runs.
+// Comparison describes the differences between two runs.
 func Comparison(d *report.Comparison) string {
 	var b strings.Builder
 	if d.Sentence != "" {

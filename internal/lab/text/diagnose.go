@@ -8,8 +8,8 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// DiagnosisInBrief is the bottleneck and what is sick, in a line or two each. dir is where the run
-// is, for those who need to know more.
+// DiagnosisInBrief is the bottleneck and the findings, in a line or two each. dir is the run's
+// directory, for the command that shows more.
 func DiagnosisInBrief(d *diagnose.Diagnosis, dir string) string {
 	var b strings.Builder
 	b.WriteString(bottleneck(&d.First))
@@ -33,7 +33,7 @@ func bottleneck(l *diagnose.Limit) string {
 	return entry("BOTTLENECK", wrap(what, indent), l.Why)
 }
 
-// Diagnosis is what limits a service, the bottleneck first.
+// Diagnosis describes what limits a service, the bottleneck first.
 func Diagnosis(d *diagnose.Diagnosis) string {
 	var b strings.Builder
 	b.WriteString(bottleneck(&d.First) + spenders(d.First.Where))
@@ -64,7 +64,7 @@ func Diagnosis(d *diagnose.Diagnosis) string {
 	return b.String()
 }
 
-// spenders are the functions that the processor time goes to.
+// spenders is the table of functions that use processor time.
 func spenders(all []diagnose.Spender) string {
 	if len(all) == 0 {
 		return ""
@@ -82,7 +82,7 @@ func spenders(all []diagnose.Spender) string {
 	return "\n" + table.String()
 }
 
-// rankWords say what a finding means for the line.
+// rankWords says what a finding means for the line.
 func rankWords(r diagnose.Rank) string {
 	switch r {
 	case diagnose.Reach:
@@ -95,7 +95,7 @@ func rankWords(r diagnose.Rank) string {
 	return "a risk"
 }
 
-// margin is where a finding's texts begin.
+// margin is the indentation of a finding's texts.
 const margin = 5
 
 func finding(number int, f *diagnose.Finding) string {
@@ -142,7 +142,7 @@ func finding(number int, f *diagnose.Finding) string {
 	return b.String()
 }
 
-// command is on a line of its own and never wrapped, so that it can be copied.
+// command writes a command on its own line and never wraps it, so that it can be copied.
 func command(b *strings.Builder, text string) {
 	if text != "" {
 		fmt.Fprintf(b, "%s      %s\n", strings.Repeat(" ", margin), format.Clean(text))
@@ -157,7 +157,7 @@ func gain(g *diagnose.Gain) string {
 		g.Factor, g.Low, g.High, g.Why)
 }
 
-// Rules is the table of rules, for people who want to know what a diagnosis looks for.
+// Rules is the table of rules: what a diagnosis looks for.
 func Rules(rules []diagnose.Rule) string {
 	var b strings.Builder
 	for _, r := range rules {

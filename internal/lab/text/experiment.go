@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// ExperimentBegins is what an experiment says before it begins: how long it takes, and whether it can show
+// ExperimentBegins is the text before an experiment: how long it takes, and whether it can show
 // anything.
 func ExperimentBegins(e *experiment.Experiment) string {
 	line := fmt.Sprintf("%s: %s in %s, about %s",
@@ -22,7 +22,7 @@ func ExperimentBegins(e *experiment.Experiment) string {
 	return line
 }
 
-// ExperimentPlan is what would be done, and how it is judged.
+// ExperimentPlan describes what would be done, and how it is judged.
 func ExperimentPlan(e *experiment.Experiment) string {
 	var b strings.Builder
 	b.WriteString(ExperimentBegins(e) + "\n\n")
@@ -59,7 +59,7 @@ func ExperimentPlan(e *experiment.Experiment) string {
 	return b.String()
 }
 
-// Experiment is what an experiment has shown.
+// Experiment describes the result of an experiment.
 func Experiment(m *experiment.Manifest, r *experiment.Result) string {
 	var b strings.Builder
 	b.WriteString(format.Clean(m.Name))
@@ -101,8 +101,8 @@ func Experiment(m *experiment.Manifest, r *experiment.Result) string {
 	return b.String()
 }
 
-// figureTable is one figure: a line for each value, and under them, where each is compared with
-// each, a line for each pair.
+// figureTable is the table of one figure: a line for each value and, if each value is compared with
+// each other one, a line for each pair below them.
 func figureTable(m *experiment.Manifest, f *experiment.FigureResult) string {
 	t := Table{Left: []int{4}}
 	head := "difference"
@@ -138,7 +138,7 @@ func figureTable(m *experiment.Manifest, f *experiment.FigureResult) string {
 	return t.String()
 }
 
-// shiftOf is a difference with its interval.
+// shiftOf formats a difference with its interval.
 func shiftOf(f *experiment.FigureResult, c *experiment.Comparison) string {
 	if c.Share {
 		return fmt.Sprintf("%+.1f %% (%+.1f to %+.1f)", 100*c.Shift, 100*c.Low, 100*c.High)
@@ -147,7 +147,7 @@ func shiftOf(f *experiment.FigureResult, c *experiment.Comparison) string {
 		inUnit(c.Shift, f.Unit), inUnit(c.Low, f.Unit), inUnit(c.High, f.Unit))
 }
 
-// verdictOf is a verdict, and whether it is good news.
+// verdictOf is a verdict, and whether it is an improvement.
 func verdictOf(c *experiment.Comparison) string {
 	says := format.Clean(c.Says)
 	if c.Better != nil && *c.Better {
@@ -159,7 +159,7 @@ func verdictOf(c *experiment.Comparison) string {
 	return says
 }
 
-// inUnit is a figure's value.
+// inUnit formats a figure's value.
 func inUnit(v float64, unit string) string {
 	switch unit {
 	case "share":

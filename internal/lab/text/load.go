@@ -8,21 +8,21 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Run is a load that was offered, by load or replay.
+// Run is a finished load, from load or replay.
 type Run struct {
 	Totals *measure.Totals
-	// Closed says that the loop was closed: nothing was due at a time, so that there is no schedule
-	// to have kept.
+	// Closed says that the loop was closed: no request had a due time, so there was no schedule to
+	// keep.
 	Closed bool
 	// TLS says that the target speaks TLS.
 	TLS bool
-	// Asked is how many streams a connection was to have; 0 is for HTTP/1.1.
+	// Asked is the requested number of streams per connection; 0 for HTTP/1.1.
 	Asked int
-	// Early is why the run ended before it was done; empty when it was.
+	// Early is why the run ended before it was done; empty if it was done.
 	Early string
 }
 
-// quantiles are those that are shown.
+// quantiles are the quantiles in the summary.
 var quantiles = []struct {
 	name string
 	q    float64
@@ -79,8 +79,7 @@ func amounts(r *Run) string {
 	return table.String()
 }
 
-// latencies is the table of percentiles. One that lies among the requests that failed has no
-// duration.
+// latencies is the table of percentiles. A percentile among the failed requests has no duration.
 func latencies(t *measure.Totals) string {
 	var table Table
 	table.Row("", "response time", "service time")
@@ -125,7 +124,7 @@ func serviceQuantile(t *measure.Totals, q float64) string {
 	return quantile(&of, q)
 }
 
-// behindTheFigures is what the generator did to get them.
+// behindTheFigures describes the generator's work.
 func behindTheFigures(r *Run) string {
 	t := r.Totals
 	var table Table
@@ -155,7 +154,7 @@ func behindTheFigures(r *Run) string {
 	return table.String() + generators(t.Generator.Remote)
 }
 
-// generators is what each of them did and used, where they were on other machines.
+// generators describes what each generator did and used, if they were on other machines.
 func generators(all []measure.Remote) string {
 	if len(all) == 0 {
 		return ""
@@ -175,8 +174,8 @@ func generators(all []measure.Remote) string {
 	return "\n" + table.String()
 }
 
-// Generator is what the generator itself used: "4.10 s of CPU, 8.00 µs a request, busiest of 2
-// loops 34 % busy".
+// Generator describes what the generator itself used: "4.10 s of CPU, 8.00 µs a request, busiest of
+// 2 loops 34 % busy".
 func Generator(t *measure.Totals) string {
 	g := &t.Generator
 	each := ""
@@ -212,7 +211,7 @@ func errorTable(t *measure.Totals) string {
 	return table.String()
 }
 
-// requestTable shows each kind of request of a mix that was sent, when there are several.
+// requestTable is the table of the kinds of request that were sent, if there are several.
 func requestTable(t *measure.Totals) string {
 	var table Table
 	table.Row("request", "ended", "well", "p50", "p99", "max")
@@ -239,7 +238,7 @@ func requestTable(t *measure.Totals) string {
 	return table.String()
 }
 
-// invalid is the notice that nobody may overlook; empty when there is no reason for it.
+// invalid is a notice that nobody must overlook; empty if why is.
 func invalid(why string) string {
 	if why == "" {
 		return ""
@@ -256,7 +255,7 @@ func share(n, total uint64) float64 {
 	return float64(n) / float64(total)
 }
 
-// LoadNow is the line of progress of a load: what the last windows, together about a second, saw.
+// LoadNow is the progress line of a load: what the last windows, together about a second, measured.
 func LoadNow(last []*measure.Window, elapsed, length float64) string {
 	if len(last) == 0 {
 		return "opening connections"
@@ -277,7 +276,7 @@ func LoadNow(last []*measure.Window, elapsed, length float64) string {
 	return s
 }
 
-// sum is what some windows in a row saw together, as far as a line of progress shows it.
+// sum adds up consecutive windows, as far as a progress line shows them.
 func sum(windows []*measure.Window) (t measure.Totals) {
 	responses := make([]*measure.Sparse, len(windows))
 	for i, w := range windows {

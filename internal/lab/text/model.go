@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/lab/model"
 )
 
-// Model is what was made of a run's steps.
+// Model describes the model of a run.
 func Model(m *model.Model) string {
 	var parts []string
 	for _, part := range []string{
@@ -51,9 +51,9 @@ func demands(m *model.Model) string {
 	return s
 }
 
-// amount is a demand with its range. Seconds are said as durations.
+// amount formats a demand with its range. Seconds are written as durations.
 func amount(i model.Interval, unit string) string {
-	if i.Low == i.High { // it was measured once, which shows no spread
+	if i.Low == i.High { // one measurement, which shows no spread
 		return strings.TrimSuffix(format.Figure(i.Estimate, unit), " ")
 	}
 	if unit == "s" {
@@ -95,7 +95,7 @@ func usl(u *model.USL) string {
 
 func small(v float64) string { return fmt.Sprintf("%.3g", v) }
 
-// Predictions are what was predicted beside what was then found; empty without any.
+// Predictions shows predictions next to the later measurements; empty if there are none.
 func Predictions(all []model.Prediction) string {
 	if len(all) == 0 {
 		return ""
@@ -121,12 +121,12 @@ func Predictions(all []model.Prediction) string {
 	return "Prediction and measurement:\n\n" + table.String() + notes
 }
 
-// around is an estimate with its interval.
+// around formats an estimate with its interval.
 func around(i model.Interval) string {
 	return fmt.Sprintf("%s (%s)", format.Rate(i.Estimate), strings.TrimSuffix(Rates(i), "/s"))
 }
 
-// checks says how many laws held, and in words which did not.
+// checks says how many laws held, and describes the breaches.
 func checks(all []model.Check) string {
 	if len(all) == 0 {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"plimsoll/internal/lab/plan"
 )
 
-// DeploymentPlan is a plan of instances, with where each figure comes from.
+// DeploymentPlan describes a plan of instances, and where each figure comes from.
 func DeploymentPlan(p *plan.DeploymentPlan) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, as long as %s\n",

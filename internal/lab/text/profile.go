@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// Profile says where the processor time of a profile went: by class and by function.
+// Profile shows where the processor time of a profile went, by class and by function.
 func Profile(s *profile.Summary) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", format.Digits(s.Weight.Value), s.Weight.Unit)
@@ -22,7 +22,7 @@ func Profile(s *profile.Summary) string {
 	return b.String()
 }
 
-// shareOrNone is a share, "-" for none.
+// shareOrNone formats a share, "-" for 0.
 func shareOrNone(of float64) string {
 	if of == 0 {
 		return "-"

@@ -9,21 +9,21 @@ import (
 	"plimsoll/internal/lab/replay"
 )
 
-// Kept is how well a replay kept to its log.
+// Kept says how well a replay kept to its log.
 type Kept struct {
-	// Worst is the largest difference between what was sent and what was due by the log in one of
-	// Seconds, as a share of the latter.
+	// Worst is the largest difference between the requests sent and those due by the log in one of
+	// Seconds, as a share of those due.
 	Worst   float64 `json:"worst_share"`
-	Seconds int     `json:"seconds"` // that were whole
-	// At: where Worst was found, from the replay's start
+	Seconds int     `json:"seconds"` // number of complete seconds
+	// At: time of Worst, from the replay's start
 	At time.Duration `json:"at_ns"`
-	// Drift is how late requests were sent in the last second, their median in nanoseconds; Known
-	// says that some were.
+	// Drift is the median delay of the requests sent in the last second, in nanoseconds; Known says
+	// that there were some.
 	Drift int64 `json:"drift_ns"`
 	Known bool  `json:"known"`
 }
 
-// Replay is what became of the log's lines, and how well its times were kept.
+// Replay says what happened to the log's lines, and how well the replay kept to their times.
 func Replay(s *replay.Stats, k *Kept) string {
 	var table Table
 	table.Left = []int{2}

@@ -11,7 +11,7 @@ import (
 	"plimsoll/internal/lab/survey"
 )
 
-// Survey is what a survey found: the load line first.
+// Survey describes the result of a survey, the load line first.
 func Survey(m *record.Manifest, r *record.Result) string {
 	var b strings.Builder
 	if r.Early != "" {
@@ -47,10 +47,10 @@ func line(l *record.Line) string {
 	)
 }
 
-// indent is where the figures of a survey's summary begin.
+// indent is the column of the figures in a survey's summary.
 const indent = 16
 
-// entry is a name, a figure under the others, and in further lines the reason for it.
+// entry is a name, a figure in the figures' column, and below it the reason.
 func entry(name, figure, why string) string {
 	s := fmt.Sprintf("  %-*s%s\n", indent-2, name, figure)
 	if why != "" {
@@ -134,8 +134,8 @@ func offered(p *measure.StepPlan) string {
 	return format.Rate(p.Rate)
 }
 
-// SurveyNow is the line of progress of a survey: the step, what the last windows of about a second
-// saw, the line so far, and how long it will still take. last is empty between steps.
+// SurveyNow is the progress line of a survey: the step, what the last windows of about a second
+// measured, the line so far, and the remaining time. last is empty between steps.
 func SurveyNow(e *survey.Event, last []*measure.Window) string {
 	var parts []string
 	if e.Plan.Number > 0 || e.Plan.Phase != "" {
@@ -164,7 +164,7 @@ func SurveyNow(e *survey.Event, last []*measure.Window) string {
 	return format.Clean(strings.Join(parts, "  "))
 }
 
-// between is the line so far, of which one side may not be known.
+// between formats the line so far. One of its sides may be unknown.
 func between(low, high float64) string {
 	switch {
 	case high <= 0:

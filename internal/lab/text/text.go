@@ -1,7 +1,6 @@
-// Package text formats the lab's results for people at a terminal: durations, rates, tables and
-// summaries. It is pure: values go in and text comes out, without colours and independent of the
-// terminal's width. It must know nothing of files, clocks or flags, nor of how anything was
-// measured.
+// Package text formats the lab's results for a terminal: durations, rates, tables and summaries. It
+// is pure: values go in and text comes out, without colours and independent of the terminal's
+// width. It must not know files, clocks or flags, nor how anything was measured.
 package text
 
 import (
@@ -12,7 +11,7 @@ import (
 	"plimsoll/internal/lab/model"
 )
 
-// Rates is an interval of rates: "1,850 to 1,960/s".
+// Rates formats an interval of rates: "1,850 to 1,960/s".
 func Rates(i model.Interval) string {
 	low, high := format.Rate(i.Low), format.Rate(i.High)
 	if low == high {
@@ -29,12 +28,12 @@ func many(n int, noun string) string {
 	return format.Count(n) + " " + noun + "s"
 }
 
-// lineWidth is where longer sentences are wrapped: most terminals are at least as wide, and wider
-// lines are hard to read.
+// lineWidth is the width at which longer sentences are wrapped: most terminals are at least as
+// wide, and wider lines are hard to read.
 const lineWidth = 110
 
-// wrap is a sentence from outside on as many lines as it needs, the first after what is there
-// already and the others under it. used is how many columns are taken by what is there.
+// wrap breaks a sentence from outside into lines. used is the number of columns already filled on
+// the first line; the other lines are indented by it.
 func wrap(sentence string, used int) string {
 	var b strings.Builder
 	column := used
@@ -54,10 +53,10 @@ func wrap(sentence string, used int) string {
 	return b.String()
 }
 
-// Table is rows of cells under each other. The first column and the columns of words are aligned to
-// the left, those of figures to the right.
+// Table is a table of rows and columns. The first column and other text columns are aligned left,
+// number columns right.
 type Table struct {
-	// Left names further columns that hold words, by their number from 0.
+	// Left lists further text columns, by their number from 0.
 	Left []int
 	rows [][]string
 }
@@ -65,7 +64,7 @@ type Table struct {
 // Row adds a row.
 func (t *Table) Row(cells ...string) { t.rows = append(t.rows, cells) }
 
-// String is the table, each line indented by two spaces. It is empty without rows.
+// String formats the table, each line indented by two spaces. It is empty without rows.
 func (t *Table) String() string {
 	var widths []int
 	for _, row := range t.rows {
@@ -99,8 +98,8 @@ func (t *Table) String() string {
 	return b.String()
 }
 
-// Clip is a line that fits into a terminal of so many columns, cut at its end where it must be.
-// Control characters, which a target's answer may hold, are made visible.
+// Clip shortens a line to a number of terminal columns, if it is longer. It makes control
+// characters visible, which a target's answer may contain.
 func Clip(line string, columns int) string {
 	line = format.Clean(line)
 	if columns <= 0 || utf8.RuneCountInString(line) <= columns {

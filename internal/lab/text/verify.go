@@ -8,7 +8,7 @@ import (
 	"plimsoll/internal/lab/wrkcheck"
 )
 
-// Verify is the comparison with wrk or h2load.
+// Verify describes the comparison with wrk or h2load.
 func Verify(r *wrkcheck.Report) string {
 	var b strings.Builder
 	var table Table
@@ -66,7 +66,7 @@ func Verify(r *wrkcheck.Report) string {
 	return b.String()
 }
 
-// signed puts a plus before what is above zero.
+// signed adds a plus to a number that is not negative.
 func signed(v float64, format func(float64) string) string {
 	if v < 0 {
 		return "-" + format(-v)
