@@ -1,6 +1,6 @@
 // Package document defines what plimsoll's commands print with --json, and the JSON Schemas of
 // these documents and of the files in run directories. docs/json.md explains them. The package
-// combines the results of other packages. It must not compute anything but percentiles, and must
+// combines the results of other packages. It must not compute anything except percentiles, and must
 // read nothing.
 package document
 
@@ -16,14 +16,14 @@ import (
 	"plimsoll/internal/lab/wrkcheck"
 )
 
-// SchemaVersion is the version of the documents here. It rises when a key changes its meaning or
-// goes away, and not when one is added.
+// SchemaVersion is the version of these documents. It increases if a key changes its meaning or is
+// removed, not if one is added.
 const SchemaVersion = 1
 
 // Head begins every document.
 type Head struct {
 	SchemaVersion int    `json:"schema_version"`
-	Command       string `json:"command"` // the one that printed it
+	Command       string `json:"command"` // the command that printed it
 }
 
 func head(command string) Head { return Head{SchemaVersion, command} }
@@ -32,15 +32,15 @@ func head(command string) Head { return Head{SchemaVersion, command} }
 type Survey struct {
 	Head
 	Directory string           `json:"directory"`
-	Report    string           `json:"report"` // the page's path
+	Report    string           `json:"report"` // the path of the page
 	Manifest  *record.Manifest `json:"manifest"`
-	// null when the survey was ended before it had one
+	// null if the survey ended before it had one
 	Result *record.Result `json:"result"`
-	// absent when no step could be looked at
+	// absent if no step could be examined
 	Diagnosis *diagnose.Diagnosis `json:"diagnosis,omitempty"`
 }
 
-// NewSurvey is of a run that was read again, with its page and its diagnosis.
+// NewSurvey makes the document of a run as it was read back, with its page and its diagnosis.
 func NewSurvey(run *record.Run, page string, d *diagnose.Diagnosis) Survey {
 	return Survey{head("survey"), run.Dir, page, &run.Manifest, run.Result, d}
 }
@@ -52,7 +52,7 @@ type Diagnose struct {
 	Diagnosis *diagnose.Diagnosis `json:"diagnosis"`
 }
 
-// NewDiagnose is of the run in a directory.
+// NewDiagnose makes the document of the run in a directory.
 func NewDiagnose(dir string, d *diagnose.Diagnosis) Diagnose {
 	return Diagnose{head("diagnose"), dir, d}
 }
@@ -66,7 +66,7 @@ type Compare struct {
 	Comparison *report.Comparison `json:"comparison"`
 }
 
-// NewCompare is of the runs in two directories.
+// NewCompare makes the document of the runs in two directories.
 func NewCompare(a, b, page string, c *report.Comparison) Compare {
 	return Compare{head("compare"), a, b, page, c}
 }
@@ -81,7 +81,7 @@ type Experiment struct {
 	Result    *experiment.Result `json:"result"`
 }
 
-// NewExperiment is of an experiment in a directory.
+// NewExperiment makes the document of an experiment in a directory.
 func NewExperiment(dir string, m *experiment.Manifest, r *experiment.Result) Experiment {
 	return Experiment{head("experiment"), dir, m.Name, m.Question, m.Variable, r}
 }
@@ -90,12 +90,12 @@ func NewExperiment(dir string, m *experiment.Manifest, r *experiment.Result) Exp
 type DeploymentPlan struct {
 	Head
 	Directory string `json:"directory"`
-	// for Kubernetes, as YAML; empty when none can be made
+	// for Kubernetes, as YAML; empty if none can be made
 	Manifest string               `json:"manifest"`
 	Plan     *plan.DeploymentPlan `json:"plan"`
 }
 
-// NewDeploymentPlan is of the run in a directory.
+// NewDeploymentPlan makes the document of the run in a directory.
 func NewDeploymentPlan(dir string, manifest []byte, p *plan.DeploymentPlan) DeploymentPlan {
 	return DeploymentPlan{head("plan"), dir, string(manifest), p}
 }
@@ -106,7 +106,7 @@ type Doctor struct {
 	doctor.Report
 }
 
-// NewDoctor is of what doctor found.
+// NewDoctor makes the document of a doctor's report.
 func NewDoctor(r *doctor.Report) Doctor { return Doctor{head("doctor"), *r} }
 
 // Model is printed by model.
@@ -116,22 +116,22 @@ type Model struct {
 	Model     *model.Model `json:"model"`
 }
 
-// NewModel is of the run in a directory.
+// NewModel makes the document of the run in a directory.
 func NewModel(dir string, m *model.Model) Model { return Model{head("model"), dir, m} }
 
 // Profile is printed by profile.
 type Profile struct {
 	Head
 	File   string `json:"file"`
-	Format string `json:"format"` // as its content says: "folded stacks"
-	// Before is the file that it is compared with; absent where there is none.
+	Format string `json:"format"` // found from its content: "folded stacks"
+	// Before is the file for comparison; absent if there is none.
 	Before string           `json:"before,omitempty"`
-	Pprof  string           `json:"pprof,omitempty"` // the files that were written
+	Pprof  string           `json:"pprof,omitempty"` // the files written
 	Flame  string           `json:"flame,omitempty"`
 	Where  *profile.Summary `json:"profile"`
 }
 
-// NewProfile is of the profile in a file.
+// NewProfile makes the document of the profile in a file.
 func NewProfile(file, format, before string, s *profile.Summary) Profile {
 	return Profile{Head: head("profile"), File: file, Format: format, Before: before, Where: s}
 }
@@ -142,7 +142,7 @@ type Verify struct {
 	Comparison *wrkcheck.Report `json:"comparison"`
 }
 
-// NewVerify is of a comparison with wrk or h2load.
+// NewVerify makes the document of a comparison with wrk or h2load.
 func NewVerify(r *wrkcheck.Report) Verify {
 	name, _ := r.Theirs()
 	return Verify{head("verify-against-" + name), r}

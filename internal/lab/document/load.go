@@ -12,11 +12,11 @@ type Load struct {
 	Target   string            `json:"target"`
 	Settings map[string]string `json:"settings"`
 	Early    string            `json:"early,omitempty"` // why it ended before it was done
-	Rate     float64           `json:"rate_per_second"` // requests that were due
+	Rate     float64           `json:"rate_per_second"` // requests due
 	Goodput  float64           `json:"goodput_per_second"`
 	Ended    measure.Tally     `json:"ended"`
-	// Response is from the intended start of a request to the last byte of its answer, Service from
-	// its sending.
+	// Response is the time from the intended start of a request to the last byte of its answer,
+	// Service the time from its sending.
 	Response Percentiles    `json:"response_ms"`
 	Service  Percentiles    `json:"service_ms"`
 	Requests []Request      `json:"requests"` // each kind of request of a mix
@@ -29,21 +29,21 @@ type Replay struct {
 	Log Log `json:"log"`
 }
 
-// Log is what became of a log that was replayed.
+// Log says what happened to a replayed log.
 type Log struct {
 	Stats *replay.Stats `json:"stats"`
 	Kept  *text.Kept    `json:"kept"`
 }
 
-// Request is what became of one kind of request of a mix.
+// Request has the results of one kind of request of a mix.
 type Request struct {
 	Name     string        `json:"name"`
 	Ended    measure.Tally `json:"ended"`
 	Response Percentiles   `json:"response_ms"`
 }
 
-// Percentiles are in milliseconds. A request that failed counts as slower than all that did not; a
-// percentile that lies among those is null. Mean and Max are of the requests that did not fail.
+// Percentiles are in milliseconds. A failed request counts as slower than all others; a percentile
+// among the failed ones is null. Mean and Max only cover requests that did not fail.
 type Percentiles struct {
 	Mean  float64  `json:"mean"`
 	P50   *float64 `json:"p50"`
@@ -55,12 +55,13 @@ type Percentiles struct {
 	Max   float64  `json:"max"`
 }
 
-// NewLoad is of a load that ended; early says why before it was done, and is empty when it was.
+// NewLoad makes the document of a finished load. early says why it ended early; empty if it did
+// not.
 func NewLoad(target string, settings map[string]string, t *measure.Totals, early string) Load {
 	return newLoad("load", target, settings, t, early)
 }
 
-// NewReplay is of a log that was replayed.
+// NewReplay makes the document of a replayed log.
 func NewReplay(
 	target string, settings map[string]string, t *measure.Totals, early string, log Log,
 ) Replay {
@@ -89,7 +90,7 @@ func newLoad(
 	return l
 }
 
-// percentiles are of durations of the requests that ended well.
+// percentiles computes the percentiles of a kind of duration.
 func percentiles(ended measure.Tally, of measure.Sparse) Percentiles {
 	t := measure.Totals{Ended: ended, Response: of}
 	at := func(q float64) *float64 {

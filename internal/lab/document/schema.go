@@ -15,8 +15,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// documents are what has a schema: commands by their names, and files. line.json is the file that
-// survey --export writes, under the name that the docs give it.
+// documents are the types that have a schema: commands by their names, and files. line.json is the
+// file from survey --export, under its name in the docs.
 func documents() map[string]reflect.Type {
 	all := map[string]reflect.Type{
 		"load":                  reflect.TypeFor[Load](),
@@ -38,11 +38,11 @@ func documents() map[string]reflect.Type {
 	return all
 }
 
-// Names are the documents that have a schema, in order.
+// Names are the names of the documents with a schema, in order.
 func Names() []string { return slices.Sorted(maps.Keys(documents())) }
 
-// Schema is the JSON Schema (draft 2020-12) of a document. It allows keys that it does not know, as
-// a later version may have more. False means that there is no such document.
+// Schema is the JSON Schema (draft 2020-12) of a document. It allows unknown keys, because a later
+// version may have more. ok is false if there is no such document.
 func Schema(name string) (text []byte, ok bool) {
 	of, ok := documents()[name]
 	if !ok {
@@ -51,8 +51,7 @@ func Schema(name string) (text []byte, ok bool) {
 	return SchemaOf(name, of), true
 }
 
-// SchemaOf is the JSON Schema of the document of a type, which another room prints. It is written
-// as those of Schema are.
+// SchemaOf is the JSON Schema of a type that another package prints, in the form of Schema.
 func SchemaOf(name string, of reflect.Type) []byte {
 	s := schemaOf(of)
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
@@ -72,8 +71,8 @@ func SchemaOf(name string, of reflect.Type) []byte {
 // snakeCase is the form of keys.
 const snakeCase = `^[a-z][a-z0-9]*(_[a-z0-9]+)*$`
 
-// schemaOf is the schema of a type, in which no key is allowed that it does not name. A nil slice
-// would be null, which docs/json.md rules out: fields that may be nil are omitted when they are.
+// schemaOf is the schema of a type. It allows no unknown keys. A nil slice would become null, which
+// docs/json.md rules out: fields that may be nil are omitted then.
 func schemaOf(of reflect.Type) *jsonschema.Schema {
 	s, err := jsonschema.ForType(of, &jsonschema.ForOptions{
 		TypeSchemas: map[reflect.Type]*jsonschema.Schema{
@@ -89,7 +88,7 @@ func schemaOf(of reflect.Type) *jsonschema.Schema {
 		if s.Items != nil {
 			s.Type, s.Types = "array", nil
 		}
-		// The keys of a map are not fields of a type: only the schema can require their style.
+		// A map's keys are not fields of a type, so only the schema can require their style.
 		if settings := s.Properties["settings"]; settings != nil && settings.Type == "object" {
 			settings.PropertyNames = &jsonschema.Schema{Pattern: snakeCase}
 		}
@@ -127,7 +126,7 @@ func ranks() (names []any) {
 	return names
 }
 
-// eachSchema calls f for a schema and for all within it.
+// eachSchema calls f for a schema and all schemas in it.
 func eachSchema(s *jsonschema.Schema, f func(*jsonschema.Schema)) {
 	if s == nil {
 		return
