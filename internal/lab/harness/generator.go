@@ -10,13 +10,13 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// reserved is how many descriptors the process needs besides its connections: loops, files of a run
-// directory, probes.
+// reserved is the number of descriptors that the process needs besides its connections: for loops,
+// the files of a run directory, and probes.
 const reserved = 64
 
-// Reserve takes of this process what a generator needs: descriptors for its connections, and
-// processors for its loops, which keep them to themselves, with one more for what runs beside them:
-// handshakes, probes, the progress line. release gives the processors back.
+// Reserve takes from this process what a generator needs: descriptors for its connections, and
+// processors for its loops, which never yield theirs, plus one for other work: handshakes, probes,
+// the progress line. release returns the processors.
 func Reserve(connections, loops int) (release func(), err error) {
 	if err := allowDescriptors(connections); err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func Reserve(connections, loops int) (release func(), err error) {
 	return func() { runtime.GOMAXPROCS(before) }, nil
 }
 
-// allowDescriptors raises the soft limit of descriptors as far as so many connections need it.
+// allowDescriptors raises the soft limit of descriptors as far as the connections need it.
 func allowDescriptors(connections int) error {
 	var r syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &r); err != nil {
@@ -52,7 +52,7 @@ func allowDescriptors(connections int) error {
 	return nil
 }
 
-// Local says whether a target is on this machine.
+// Local reports whether a target is on this machine.
 func Local(t *load.Target) bool {
 	for _, a := range t.Addresses {
 		if a.Path != "" || probe.LocalTarget(a.IP.Addr()) {
@@ -62,7 +62,7 @@ func Local(t *load.Target) bool {
 	return false
 }
 
-// Machine is what a run directory says of this machine.
+// Machine describes this machine for a run directory.
 func Machine(near bool, pid int) record.Machine {
 	f := probe.Machine()
 	var of probe.Runtime
@@ -87,8 +87,8 @@ func Machine(near bool, pid int) record.Machine {
 	}
 }
 
-// Loops is how many loops a generator gets that was asked for so many, 0 being no wish: all
-// processors, and half of them when the target has to live on the others. There are never more than
+// Loops is the number of loops for a generator. asked is the requested number; 0 means all
+// processors, or half of them if the target needs the others. There are never more loops than
 // connections.
 func Loops(asked, connections int, near bool) int {
 	n := asked

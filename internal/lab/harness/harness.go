@@ -24,64 +24,64 @@ import (
 	"plimsoll/internal/lab/survey"
 )
 
-// Options are what is surveyed, how, and where the results go.
+// Options say what to survey, how, and where the results go.
 type Options struct {
-	// Survey is what is asked for; Run fills in Cores, Local, Profiled, Predict, Fit and Done.
+	// Survey has the survey's options; Run fills in Cores, Local, Profiled, Predict, Fit and Done.
 	Survey survey.Options
 	// Dir is the run directory, new or empty.
 	Dir string
-	// Manifest says what the run is of; Run fills in Kind, Started, SLO and Machine, and adds
-	// the setting "loops".
+	// Manifest describes the run; Run fills in Kind, Started, SLO and Machine, and adds the setting
+	// "loops".
 	Manifest record.Manifest
 	Target   load.Target
 	Script   load.Script
 	// Generators send the load from other machines; nil sends it from this process.
 	Generators Generators
-	// PID is the target's process; 0 has it found by its port when it is on this machine.
+	// PID is the target's process. If 0 and the target is on this machine, it is found by its port.
 	PID int
-	// Loops of the generator; 0 chooses, as Loops does.
+	// Loops is the number of the generator's loops; 0 chooses, as the function Loops does.
 	Loops   int
 	Timeout time.Duration
-	// NewConnections has each request use a new connection.
+	// NewConnections makes each request use a new connection.
 	NewConnections bool
-	// Pprof is where profiles are taken, and Metrics the pages that are sampled; empty is none.
+	// Pprof is the URL of profiles, and Metrics the pages to sample; empty for none.
 	Pprof   string
 	Metrics []string
-	// ProfileCommand takes processor profiles with a program, and ProfileHertz is how many samples
-	// a second it takes; empty and 0 are none, and the usual.
+	// ProfileCommand is a program that takes processor profiles; empty for none. ProfileHertz is
+	// its sampling rate in samples a second; 0 for the usual.
 	ProfileCommand string
 	ProfileHertz   float64
-	// Perf has the kernel take processor profiles.
+	// Perf makes the kernel take processor profiles.
 	Perf bool
-	// Inspect is the inspector of a V8 that processor profiles are taken by; empty is none.
+	// Inspect is the V8 inspector that takes processor profiles; empty for none.
 	Inspect string
-	// Deep has the kernel count the target's events.
+	// Deep makes the kernel count the target's events.
 	Deep bool
 }
 
-// Generators are a fleet on other machines.
+// Generators is a fleet on other machines.
 type Generators interface {
 	runner.Generators
-	// Loops is how many event loops they have together, for so many connections, and Near says that
-	// one of them is on the target's machine.
+	// Loops is the total number of their event loops, for the given number of connections. Near
+	// says that one of them is on the target's machine.
 	Loops(connections int) int
 	Near() bool
 }
 
-// harness is the bench of a survey: the generator, the probes, and what became of them.
+// harness is the bench of a survey: the generator, the probes, and notes about them.
 type harness struct {
 	*runner.Runner
 	o     Options
 	near  bool     // the target is on this machine
-	notes []string // what could not be done, for the result
+	notes []string // what could not be done; goes into the result
 	ahead bool     // the generator takes precedence over the target
-	// processor takes processor profiles in place of Pprof's; nil where nothing else does.
+	// processor takes processor profiles instead of Pprof; nil if nothing else does.
 	processor processorProfiler
 }
 
-// Run surveys and writes the run directory. A result that comes with an error is what was found
-// until then, and is in the directory as far as it could be written. Without a result nothing was
-// measured; a target that does not answer at all leaves no directory.
+// Run surveys and writes the run directory. A result returned with an error is what was found until
+// then; it is in the directory if it could be written. Without a result nothing was measured. A
+// target that does not answer at all leaves no directory.
 func Run(ctx context.Context, o Options) (*record.Result, error) {
 	h := &harness{o: o, near: Local(&o.Target)}
 	release, err := h.reserve()
@@ -89,7 +89,8 @@ func Run(ctx context.Context, o Options) (*record.Result, error) {
 		return nil, err
 	}
 	defer release()
-	// One connection for a moment: what cannot be reached is one line, and no run directory.
+	// Try one connection briefly, so that an unreachable target gives one line and no run
+	// directory.
 	run := load.Run
 	if o.Generators != nil {
 		run = o.Generators.Run
@@ -111,15 +112,15 @@ func Run(ctx context.Context, o Options) (*record.Result, error) {
 	}
 	result, err := h.survey(ctx, w)
 	if result != nil {
-		// What follows an error fails by the same cause, as a disk that is full: it is tried, and
-		// the first error told.
+		// After an error, what follows usually fails for the same reason, such as a full disk. It
+		// is tried, but the first error is returned.
 		err = cmp.Or(err, w.Result(result))
 	}
 	return result, cmp.Or(err, w.Close())
 }
 
-// reserve takes what the generator needs of this process, and settles how many loops it has and
-// whether it shares the target's machine.
+// reserve takes what the generator needs from this process. It determines the number of loops and
+// whether the generator shares the target's machine.
 func (h *harness) reserve() (release func(), err error) {
 	o := &h.o
 	connections := cmp.Or(o.Survey.Connections, survey.MostConnections)
@@ -132,8 +133,8 @@ func (h *harness) reserve() (release func(), err error) {
 	return Reserve(connections, o.Loops)
 }
 
-// survey has the steps done and recorded, and adds to the result what a survey does not know: when
-// it ended, and what could not be measured.
+// survey does and records the steps, and adds to the result what a survey does not know: when it
+// ended, and what could not be measured.
 func (h *harness) survey(ctx context.Context, w *record.Writer) (*record.Result, error) {
 	sampler, missing, shut := Probes(&h.o.Target, h.o.PID, h.o.Metrics, h.o.Deep)
 	for _, text := range missing {
@@ -150,7 +151,7 @@ func (h *harness) survey(ctx context.Context, w *record.Writer) (*record.Result,
 	o.Fit = func(steps []measure.Step) model.Model { return model.Fit(steps, h.model()) }
 	o.Done = func(s *measure.Step, _ record.Judgement) error {
 		err := w.Step(s)
-		// They are files now, and too large to be kept.
+		// They are in files now, and too large to keep.
 		s.Profiles = nil
 		return err
 	}
@@ -189,9 +190,8 @@ func (h *harness) runnerOptions(sampler *probe.Sampler) runner.Options {
 	return r
 }
 
-// Probes are what a survey samples of its target: /proc and INET_DIAG, pages of metrics and, with
-// deep, what the kernel counts. missing says what cannot be sampled; shut ends the kernel's
-// counting.
+// Probes makes the sampler of a target: /proc and INET_DIAG, pages of metrics and, with deep, the
+// kernel's counters. missing says what cannot be sampled; shut ends the kernel's counting.
 func Probes(
 	t *load.Target, pid int, metrics []string, deep bool,
 ) (s *probe.Sampler, missing []string, shut func() error) {
@@ -214,7 +214,7 @@ func Probes(
 	return probe.New(o), missing, shut
 }
 
-// manifest says what the run directory is of.
+// manifest makes the manifest of the run directory.
 func (h *harness) manifest() record.Manifest {
 	m := h.o.Manifest
 	m.Kind, m.Started, m.SLO = record.KindSurvey, time.Now(), h.o.Survey.SLO.String()
@@ -225,15 +225,15 @@ func (h *harness) manifest() record.Manifest {
 	return m
 }
 
-// miss notes once what could not be done. It is called from one goroutine at a time.
+// miss notes once what could not be done. Only one goroutine at a time may call it.
 func (h *harness) miss(text string) {
 	if !slices.Contains(h.notes, text) {
 		h.notes = append(h.notes, text)
 	}
 }
 
-// find finds out what there is to know of a target on this machine: its processors, and by its port
-// its process when that was not named.
+// find finds the facts about a target on this machine: its processors and, unless it was named, its
+// process, by the port.
 func (h *harness) find() {
 	if !h.near {
 		return
@@ -256,7 +256,7 @@ func (h *harness) model() model.Options {
 	return model.Options{Cores: s.Cores, Local: s.Local, Seed: s.Seed}
 }
 
-// predict makes a prediction of the line from a survey's gentle steps.
+// predict predicts the line from a survey's gentle steps.
 func (h *harness) predict(steps []measure.Step) *model.Prediction {
 	p, why := model.Predict(steps, h.o.Survey.SLO, model.PredictOptions{
 		Options: h.model(),
@@ -268,9 +268,9 @@ func (h *harness) predict(steps []measure.Step) *model.Prediction {
 	return p
 }
 
-// Step is the runner's. A generator that was late beside its target takes precedence over it from
-// then on. It does not from the start: a target that has processors to spare is disturbed less by a
-// generator of its own rank.
+// Step is the runner's Step. If a generator on the target's machine was late, it gets precedence
+// over the target from then on. It does not have it from the start, because a target with
+// processors to spare is disturbed less by a generator of equal priority.
 func (h *harness) Step(
 	ctx context.Context, p measure.StepPlan, stop func(w *measure.Window) (reason string),
 ) (*measure.Step, string, error) {

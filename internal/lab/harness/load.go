@@ -12,22 +12,22 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// LoadRun is a load that has ended, to be kept as a run of one step.
+// LoadRun is a finished load, to be recorded as a run of one step.
 type LoadRun struct {
 	// Dir is the run directory, new or empty.
 	Dir string
-	// Manifest says what the run is of, and when it started; Record fills in Kind and Machine.
+	// Manifest describes the run and its start; Record fills in Kind and Machine.
 	Manifest record.Manifest
 	Target   *load.Target
-	// Generators sent the load from other machines; nil when this process did.
+	// Generators sent the load from other machines; nil if this process did.
 	Generators  Generators
 	Connections int
-	// Arrivals are empty for a closed loop.
+	// Arrivals is empty for a closed loop.
 	Arrivals pace.Arrivals
 	Seed     uint64
 	Totals   *measure.Totals
 	Windows  []measure.Window
-	// Early says why the load ended before it was done; empty when it was.
+	// Early says why the load ended before it was done; empty if it was done.
 	Early string
 }
 
@@ -60,7 +60,7 @@ func (o *LoadRun) Record() error {
 	return errors.Join(w.Step(&step), w.Result(o.result(step, shared)), w.Close())
 }
 
-// result is what there is to say of a run of one step. It has no line: that takes a survey.
+// result is the result of a run of one step. It has no line: only a survey finds one.
 func (o *LoadRun) result(step measure.Step, shared bool) *record.Result {
 	const why = "not measured: this was a load at given rates, not a survey"
 	invalid := step.Totals.Generator.Invalid

@@ -7,8 +7,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Model makes the model of a run again, from its raw results, as the run made it. Predictions are
-// what they were: they were made before the rest was known.
+// Model recomputes the model of a run from its raw results, as the run did. Predictions are kept,
+// because they were made before the rest was known.
 func Model(run *record.Run) model.Model {
 	m := model.Fit(run.Steps, modelOptions(&run.Manifest))
 	if run.Result != nil {
@@ -17,7 +17,7 @@ func Model(run *record.Run) model.Model {
 	return m
 }
 
-// modelOptions are those that the run itself made its model with, so that the same comes out.
+// modelOptions are the options with which the run made its model, so that the result is the same.
 func modelOptions(m *record.Manifest) model.Options {
 	o := model.Options{Local: m.Machine.Shared()}
 	if m.Machine.TargetLocal {

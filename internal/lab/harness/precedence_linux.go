@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// precedence is the nice value of a generator beside its target. A target that is at its line has a
-// runnable thread for every processor, and the scheduler then lets a generator of equal rank wait 5
-// to 12 ms for its turn: requests would be late, and the step INVALID, just where it matters. The
-// generator takes no more processor time than before; it takes it when it is due, as another
-// machine's would arrive.
+// precedence is the nice value of a generator beside its target. At its line, a target has a
+// runnable thread for every processor, and the scheduler then makes a generator of equal priority
+// wait 5 to 12 ms for its turn: requests would be late, and the step INVALID, just where it
+// matters. With precedence, the generator uses no more processor time than before, but gets it when
+// it is due. Its requests arrive as they would from another machine.
 const precedence = -10
 
-// precede gives this process precedence over the others of the machine, where it may. Threads that
-// are made later have it from those that make them.
+// precede gives this process precedence over the machine's other processes, if that is allowed. New
+// threads inherit it from the threads that create them.
 func precede() error {
 	threads, err := os.ReadDir("/proc/self/task")
 	if err != nil {
@@ -27,7 +27,7 @@ func precede() error {
 		if err != nil {
 			continue
 		}
-		// A thread that has ended meanwhile needs none.
+		// A thread that has ended meanwhile does not matter.
 		if err := syscall.Setpriority(syscall.PRIO_PROCESS, id, precedence); err != nil &&
 			!errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("the generator's priority cannot be raised (it takes "+

@@ -4,5 +4,5 @@ package harness
 
 import "errors"
 
-// precede would give this process precedence over its target.
+// precede gives this process precedence over its target. It only works on Linux.
 func precede() error { return errors.New("the generator's priority can only be raised on Linux") }

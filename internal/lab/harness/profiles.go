@@ -16,14 +16,14 @@ import (
 	"plimsoll/internal/lab/scrape"
 )
 
-// processorProfiler takes the profile of the target's processor time for so long. It returns soon
-// after that, or soon after ctx has ended.
+// processorProfiler takes a profile of the target's processor time of the given length. It returns
+// soon after that time, or soon after ctx ends.
 type processorProfiler interface {
 	Take(ctx context.Context, length time.Duration) (*profile.Profile, error)
 }
 
-// openProcessor makes what takes the processor's profile in place of the service's own, if
-// anything does. end is called when the survey is over.
+// openProcessor opens what takes the processor profile instead of the service itself, if anything
+// does. end is called when the survey is over.
 func (h *harness) openProcessor() (end func(), err error) {
 	end = func() {}
 	switch {
@@ -34,7 +34,7 @@ func (h *harness) openProcessor() (end func(), err error) {
 	case h.o.Perf:
 		s, failed := kernel.OpenSampler(h.o.PID)
 		if failed != nil {
-			// What is not allowed here is said, and the survey goes on.
+			// If it is not allowed here, say so and continue the survey.
 			h.miss("the kernel's profile of the processor time: " + failed.Error())
 			return end, nil
 		}
@@ -43,9 +43,9 @@ func (h *harness) openProcessor() (end func(), err error) {
 	return end, err
 }
 
-// profiles has the target profiled at half of its line, at it and beyond it: in the steps that the
-// line is not made of, as a profile costs the target some of what it can do. nil when there is
-// nothing to profile with.
+// profiles profiles the target at half of its line, at it and beyond it. These steps do not
+// determine the line, because a profile costs the target some of its capacity. It returns nil if
+// there is nothing to profile with.
 func (h *harness) profiles(
 	url string,
 ) func(ctx context.Context, p measure.StepPlan) map[string][]byte {
@@ -61,7 +61,7 @@ func (h *harness) profiles(
 		if len(kinds) == 0 {
 			return nil
 		}
-		// What it costs to open the connections, and to warm up, is not part of what requests cost.
+		// The cost of opening connections and warming up is not part of the requests' cost.
 		settled := time.NewTimer(time.Duration(p.Settle))
 		defer settled.Stop()
 		select {
@@ -73,8 +73,8 @@ func (h *harness) profiles(
 	}
 }
 
-// take takes the profiles of the kinds, the processor's by what is there for it. What fails is said
-// and missing, and the survey goes on.
+// take takes profiles of the kinds; the processor profile comes from h.processor if there is one. A
+// profile that fails is noted and missing, and the survey continues.
 func (h *harness) take(
 	ctx context.Context, service *scrape.Profiler, kinds []scrape.Kind, length time.Duration,
 ) map[string][]byte {
@@ -115,7 +115,7 @@ func (h *harness) take(
 	return taken
 }
 
-// takeProcessor is the processor's profile as it is recorded.
+// takeProcessor is the processor profile in its recorded form.
 func (h *harness) takeProcessor(ctx context.Context, length time.Duration) ([]byte, error) {
 	p, err := h.processor.Take(ctx, length)
 	if err != nil {
@@ -131,14 +131,15 @@ func (h *harness) takeProcessor(ctx context.Context, length time.Duration) ([]by
 	return out.Bytes(), nil
 }
 
-// mostProfile is what a run directory takes, in bytes.
+// mostProfile is the largest profile in a run directory, in bytes.
 const mostProfile = 32 << 20
 
-// profileMaking is kept for the writing of profiles, so that they are there when the step is over.
+// profileMaking is reserved for writing the profiles, so that they are ready at the end of the
+// step.
 const profileMaking = 500 * time.Millisecond
 
-// profilesOf are the kinds of profile that a phase is there for. Beyond the line, and after it,
-// what matters is what the processor does and where goroutines pile up.
+// profilesOf returns the kinds of profile for a phase. Beyond and after the line, what matters is
+// what the processor does and where goroutines pile up.
 func profilesOf(phase string) []scrape.Kind {
 	switch phase {
 	case measure.PhaseHalf, measure.PhaseAtLine:
