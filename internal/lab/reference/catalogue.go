@@ -11,18 +11,18 @@ func pool(workers int, takes Draw) queue.Station {
 	return queue.Station{Workers: workers, Service: takes, Room: -1}
 }
 
-// alone is the only route of most.
+// alone is the only route of most kinds.
 var alone = []Route{{"/", 1}}
 
 const (
 	usualSLO = "p99<50ms,errors<0.1%"
-	// The caveats of a survey's that are right for some kinds.
+	// The caveats of a survey that are correct for some kinds.
 	changes   = "changes"
 	collapses = "collapses"
 	always    = "whatever-the-load"
 )
 
-// Kinds are all there are. TestLinesAreTrue tells whether their lines are right.
+// Kinds are all kinds. TestLinesAreTrue checks their lines.
 var Kinds = []Kind{
 	{
 		Name: "two routes of different cost", Line: 1566, SLO: usualSLO,

@@ -7,12 +7,13 @@ import (
 	"plimsoll/internal/lab/slo"
 )
 
-// precision is how near, as a share, the two rates are between which a search for a line ends.
+// precision is the distance, as a share, between the two rates at which a search for a line ends.
 const precision = 1e-3
 
-// FindLine finds the true load line: the highest rate at which a service that is offered so many
-// requests keeps every objective of its kind. The first fifth is not judged: the service warms up,
-// or grows, before. It is 0 where no rate keeps them; highest is where the search ends.
+// FindLine finds the true load line: the highest rate at which a service keeps every objective over
+// the given number of arrivals. The first fifth is not judged, because the service warms up or
+// grows then. The line is 0 if no rate keeps the objectives; highest is the upper end of the
+// search.
 func (k *Kind) FindLine(objectives slo.SLO, highest float64, arrivals int, seed uint64) float64 {
 	if k.Meets(objectives, highest, arrivals, seed) {
 		return highest
@@ -28,7 +29,7 @@ func (k *Kind) FindLine(objectives slo.SLO, highest float64, arrivals int, seed 
 	return low
 }
 
-// Meets says whether a new service keeps the objectives at a rate, under Poisson arrivals.
+// Meets reports whether a new service keeps the objectives at a rate, under Poisson arrivals.
 func (k *Kind) Meets(objectives slo.SLO, rate float64, arrivals int, seed uint64) bool {
 	service, times := k.New(seed), queue.NewArrivals(rate, true, seed)
 	mix := rand.New(rand.NewPCG(seed, 0xbf58476d1ce4e5b9))

@@ -10,8 +10,8 @@ import (
 // Draw is a distribution of times in nanoseconds, such as queue.Constant's.
 type Draw = func(*rand.Rand) int64
 
-// workers are a pool that serves in the order of arrival, and whose requests take what they are said
-// to take one by one.
+// workers is a pool that serves in the order of arrival. The caller states the service time of each
+// request.
 type workers struct {
 	queue *queue.Queue
 	rng   *rand.Rand
@@ -28,7 +28,7 @@ func newWorkers(count, room int, seed uint64) *workers {
 	return w
 }
 
-// serve has a request arrive that takes so long when it is served.
+// serve lets a request arrive that takes the given time to serve.
 func (w *workers) serve(now, takes int64) (done int64, status int) {
 	w.takes = takes
 	done, ok := w.queue.Offer(now)
@@ -38,7 +38,7 @@ func (w *workers) serve(now, takes int64) (done int64, status int) {
 	return done, Good
 }
 
-// Station is a queue of the plain kind as a service.
+// Station is a plain queue as a service.
 func Station(s queue.Station, seed uint64) Service { return &station{queue.New(s, seed)} }
 
 type station struct{ queue *queue.Queue }
@@ -51,13 +51,13 @@ func (s *station) Offer(now int64, _ int) (done int64, status int) {
 	return done, Good
 }
 
-// Routes is a service whose routes take different times of the same workers.
+// Routes is a service whose routes take different times on the same workers.
 type Routes struct {
 	Workers int
 	Takes   []Draw // by route
 }
 
-// New makes one.
+// New makes a service.
 func (r Routes) New(seed uint64) Service { return &routes{newWorkers(r.Workers, -1, seed), r.Takes} }
 
 type routes struct {
@@ -69,15 +69,15 @@ func (r *routes) Offer(now int64, route int) (done int64, status int) {
 	return r.serve(now, r.takes[route](r.rng))
 }
 
-// Cache is a service with a cache that is empty at first and keeps all that it has seen. How often
-// each of its keys is asked for falls as (10+k)^-1.2.
+// Cache is a service with a cache that is empty at first and keeps everything it has seen. The
+// frequency of its keys falls as (10+k)^-1.2.
 type Cache struct {
 	Workers   int
 	Keys      int
 	Hit, Miss Draw
 }
 
-// New makes one whose cache is empty.
+// New makes a service with an empty cache.
 func (c Cache) New(seed uint64) Service {
 	w := newWorkers(c.Workers, -1, seed)
 	return &cache{
@@ -105,14 +105,14 @@ func (c *cache) Offer(now int64, _ int) (done int64, status int) {
 	return c.serve(now, draw(c.rng))
 }
 
-// Collector is a service whose world stands still at regular times: nothing is begun, worked on or
-// answered then.
+// Collector is a service that stands still at regular times: during a pause it begins, works on and
+// answers nothing.
 type Collector struct {
 	Station    queue.Station
-	Every, For int64 // nanoseconds from one pause to the next, and that each takes
+	Every, For int64 // nanoseconds from one pause to the next, and the length of each
 }
 
-// New makes one. The first pause begins at the moment 0.
+// New makes a service. The first pause begins at time 0.
 func (c Collector) New(seed uint64) Service { return &collector{queue.New(c.Station, seed), c} }
 
 type collector struct {
@@ -128,20 +128,20 @@ func (c *collector) Offer(now int64, _ int) (done int64, status int) {
 	return max(c.clock(done), now), Good
 }
 
-// worked is how much of the time until now the world did not stand still.
+// worked is the time until now without the pauses.
 func (c *collector) worked(now int64) int64 {
 	each := c.about.Every - c.about.For
 	return now/c.about.Every*each + max(now%c.about.Every-c.about.For, 0)
 }
 
-// clock is the moment at which so much has been worked.
+// clock is the moment at which the given time has been worked.
 func (c *collector) clock(worked int64) int64 {
 	each := c.about.Every - c.about.For
 	return worked/each*c.about.Every + c.about.For + worked%each
 }
 
-// Autoscaled is a pool that grows: a worker is added each time it was busier than Busy for a whole
-// period, until there are Most. It does not shrink.
+// Autoscaled is a pool that grows: after each period in which it was busier than Busy, it gets
+// another worker, up to Most. It does not shrink.
 type Autoscaled struct {
 	Workers, Most int
 	Takes         Draw
@@ -149,7 +149,7 @@ type Autoscaled struct {
 	Busy          float64
 }
 
-// New makes one with as few workers as it begins with.
+// New makes a service with its initial number of workers.
 func (a Autoscaled) New(seed uint64) Service {
 	return &autoscaled{workers: newWorkers(a.Workers, -1, seed), about: a, count: a.Workers}
 }
@@ -159,7 +159,7 @@ type autoscaled struct {
 	about Autoscaled
 	count int
 	ends  int64 // of the period; 0 before the first request
-	work  int64 // that has arrived in it, nanoseconds
+	work  int64 // work that has arrived in it, nanoseconds
 }
 
 func (a *autoscaled) Offer(now int64, _ int) (done int64, status int) {
@@ -180,15 +180,15 @@ func (a *autoscaled) Offer(now int64, _ int) (done int64, status int) {
 	return a.serve(now, takes)
 }
 
-// Limited is a service behind a rate limiter, a bucket of tokens that is full at first: what finds
-// none is refused.
+// Limited is a service behind a rate limiter, a token bucket that is full at first. A request
+// without a token is refused.
 type Limited struct {
 	Station queue.Station
-	Rate    float64 // tokens that come in a second
-	Burst   float64 // that the bucket holds
+	Rate    float64 // new tokens per second
+	Burst   float64 // size of the bucket
 }
 
-// New makes one.
+// New makes a service.
 func (l Limited) New(seed uint64) Service {
 	return &limited{queue: queue.New(l.Station, seed), about: l, tokens: l.Burst}
 }
@@ -213,9 +213,9 @@ func (l *limited) Offer(now int64, _ int) (done int64, status int) {
 	return now, Unavailable
 }
 
-// Slowing is a service that slows down the more requests are inside, as one whose memory or locks
-// are short: each that is there besides the workers' own adds 1 ÷ Doubles to what a request takes,
-// up to Slowest times as long.
+// Slowing is a service that becomes slower the more requests are inside, like one short of memory
+// or locks. Each request beyond the number of workers adds 1 ÷ Doubles to the time of a request, up
+// to Slowest times that time.
 type Slowing struct {
 	Workers, Room int
 	Takes         Draw
@@ -223,7 +223,7 @@ type Slowing struct {
 	Slowest       float64
 }
 
-// New makes one.
+// New makes a service.
 func (s Slowing) New(seed uint64) Service {
 	return &slowing{workers: newWorkers(s.Workers, s.Room, seed), about: s}
 }
@@ -231,7 +231,7 @@ func (s Slowing) New(seed uint64) Service {
 type slowing struct {
 	*workers
 	about  Slowing
-	inside heap.Heap[moment] // when those that are inside leave
+	inside heap.Heap[moment] // when the requests inside leave
 }
 
 // moment is a time in nanoseconds.
@@ -253,15 +253,15 @@ func (s *slowing) Offer(now int64, _ int) (done int64, status int) {
 	return done, status
 }
 
-// Delayed is a service that keeps a share of its answers back for a time, whatever the load, when
-// their worker has long gone on to the next request.
+// Delayed is a service that holds back a share of its answers for a time, at any load. Their worker
+// has already gone on to the next request.
 type Delayed struct {
 	Station queue.Station
 	Share   float64
 	For     int64 // nanoseconds
 }
 
-// New makes one.
+// New makes a service.
 func (d Delayed) New(seed uint64) Service {
 	return &delayed{queue.New(d.Station, seed), random(seed), d}
 }
