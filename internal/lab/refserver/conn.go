@@ -11,36 +11,36 @@ import (
 // limits bound a request's head and the framing of its body.
 var limits = http1.Limits{Line: 8 << 10, Head: 16 << 10, Fields: 128, Extension: 4 << 10}
 
-// mostHead is the longest head, in bytes: a request line, the fields, and the empty lines around
+// mostHead is the longest head in bytes: a request line, the fields, and the empty lines around
 // them.
 var mostHead = limits.Line + limits.Head + 8
 
 // proceed asks for a body that the client holds back.
 var proceed = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 
-// conn is a client. It is in one of three states: reading a head, dropping a body, and waiting for
-// the answer, in which nothing may come but the client's end.
+// conn is a client connection. It has three states: reading a head, dropping a body, and waiting
+// for the answer. While it waits, only the end of the connection may arrive.
 type conn struct {
 	reactor.Conn
 	state    *state
-	head     []byte // the beginning of a head that has not arrived whole
+	head     []byte // the beginning of an incomplete head
 	body     http1.Body
 	dropping bool
 	waiting  bool
 	toHEAD   bool
 	route    int
 	last     bool // the connection ends with this answer
-	over     bool // the last answer was given
+	over     bool // the last answer has been sent
 }
 
-// Connected is told of a Dial, which this connection never is.
+// Connected reports the result of a Dial. This connection never dials.
 func (c *conn) Connected(error) {}
 
-// Drained says that answers can be written again; they are never held back, as there is one at a
-// time.
+// Drained is called when the connection can be written again. Answers are never held back, because
+// there is only one at a time.
 func (c *conn) Drained() {}
 
-// Readable reads what has come. An answer may be given while it does.
+// Readable reads the bytes that have arrived. It may answer a request meanwhile.
 func (c *conn) Readable() {
 	for c.Open() {
 		scratch := c.Loop().Scratch()
@@ -60,7 +60,7 @@ func (c *conn) Readable() {
 	}
 }
 
-// take uses bytes that have come. It says whether the connection can go on.
+// take consumes received bytes. It reports whether the connection can continue.
 func (c *conn) take(in []byte) bool {
 	for len(in) > 0 {
 		switch {
@@ -87,7 +87,7 @@ func (c *conn) take(in []byte) bool {
 	return true
 }
 
-// takeHead reads a request's head, or keeps what there is of it. rest is what follows it.
+// takeHead parses a request's head, or keeps an incomplete one. rest is what follows the head.
 func (c *conn) takeHead(in []byte) (rest []byte, ok bool) {
 	kept := len(c.head)
 	if kept > 0 {
@@ -124,7 +124,7 @@ func (c *conn) takeHead(in []byte) (rest []byte, ok bool) {
 	return rest, true
 }
 
-// answer ends the request.
+// answer sends the answer.
 func (c *conn) answer(r *reply) {
 	c.waiting, c.over = false, c.last
 	b := r.whole
@@ -145,7 +145,7 @@ func (c *conn) answer(r *reply) {
 	}
 }
 
-// drop forgets the connection. An answer that its request still waits for goes nowhere.
+// drop removes the connection. A pending answer to it is not sent.
 func (c *conn) drop() {
 	delete(c.state.conns, c)
 	c.Close()

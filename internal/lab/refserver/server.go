@@ -1,6 +1,6 @@
-// Package refserver serves HTTP with a known capacity, so that tools that measure a service can be
+// Package refserver serves HTTP with a known capacity, so that tools that measure services can be
 // compared with it. A queue computes the time of each answer when the request arrives, and the
-// server keeps that time to the microsecond. One loop does all the work. When it is late, the delay
+// server keeps that time to the microsecond. One loop does all the work. If it is late, the delay
 // does not add up, because completions are planned and not measured. The package must not know what
 // is compared with it.
 package refserver
@@ -23,50 +23,50 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// Options are what a server does. The zero value of each field but Station, or Service in its place,
-// is the default it names.
+// Options say what a server does. Except for Station, or Service instead of it, the zero value of a
+// field means the default that its comment names.
 type Options struct {
-	// Station is the queue that requests stand in. One that it refuses is answered with 503 at
+	// Station is the queue of the requests. A request that it refuses is answered with a 503 at
 	// once.
 	Station queue.Station
 	Seed    uint64 // of the service times
-	// Service, when there is one, is played instead of the station, and Paths are those of its
-	// routes, without a query; a request for another path is for the first.
+	// Service, if set, replaces the station, and Paths are the paths of its routes, without a
+	// query. A request for another path counts for the first route.
 	Service reference.Service
 	Paths   []string
-	// Address to listen on; "127.0.0.1:0", a free port.
+	// Address to listen on; default "127.0.0.1:0", a free port.
 	Address string
-	// Body of a good answer; empty.
+	// Body of a good answer; default empty.
 	Body []byte
 	// Stall freezes the server once.
 	Stall Stall
-	// Connections is the most that are open at once; one more is closed at once. 65536.
+	// Connections is the most open connections; more are closed at once. Default 65536.
 	Connections int
 }
 
-// Stall stops the time of the queue for a while: nothing is answered and no work gets done, as in a
-// service that collects its garbage. Requests that arrive meanwhile stand in the queue as if all
-// had come at its end.
+// Stall stops the time of the queue for a while: the server answers nothing and does no work, as
+// during a garbage collection. Requests that arrive meanwhile queue as if all had arrived at its
+// end.
 type Stall struct {
-	// At is the number of the request, from 1 on, whose arrival begins it; 0 means no stall.
+	// At is the number of the request, from 1, whose arrival starts the stall; 0 for no stall.
 	At  uint64
 	For time.Duration
 }
 
-// Counts is what a server has done.
+// Counts are the counters of a server.
 type Counts struct {
-	// requests that arrived, and those that were answered with 200 and with 429 or 503
+	// requests that arrived, and those answered with 200 and with 429 or 503
 	Offered, Served, Refused uint64
-	// requests whose client had left before the answer was due; their work was done all the same
+	// requests whose client left before the answer was due; their work was done anyway
 	Gone uint64
-	// connections closed because of what came over them, pipelined requests too, or because there
+	// connections closed because of invalid input, including pipelined requests, or because there
 	// was no room
 	BadRequests uint64
 	TooMany     uint64 // connections closed because of Options.Connections
-	// Planned is the truth: from the arrival of each request to the computed end of its service,
-	// once that has come; refusals are left out.
+	// Planned is the truth: the time from the arrival of each request to the computed end of its
+	// service, recorded at that end; without refusals.
 	Planned measure.Sparse
-	// Late is how long after its computed time each answer was given to the kernel.
+	// Late is how long after its computed time each good answer was given to the kernel.
 	Late measure.Sparse
 }
 
@@ -79,7 +79,7 @@ type Server struct {
 	state   *state
 }
 
-// patience is how long the loop may take to answer a question of another goroutine.
+// patience is how long the loop may take to serve a call from another goroutine.
 const patience = 5 * time.Second
 
 // Start listens and serves until Close.
@@ -123,10 +123,10 @@ func Start(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Address is where the server listens, as "127.0.0.1:18700".
+// Address is where the server listens, such as "127.0.0.1:18700".
 func (s *Server) Address() string { return s.address.String() }
 
-// Counts is what the server has done so far, and after Close what it did. Any goroutine may ask.
+// Counts returns the present counters, and after Close the final ones. Any goroutine may call it.
 func (s *Server) Counts() Counts {
 	var c Counts
 	if !s.loop.Call(patience, func() { c = s.state.copyCounts() }) {
@@ -136,7 +136,7 @@ func (s *Server) Counts() Counts {
 	return c
 }
 
-// Close ends the server: requests that wait get no answer.
+// Close ends the server. Waiting requests get no answer.
 func (s *Server) Close() {
 	s.closing.Do(func() {
 		s.loop.Call(patience, s.state.close)
@@ -144,7 +144,7 @@ func (s *Server) Close() {
 	})
 }
 
-// state is what the loop owns.
+// state belongs to the loop.
 type state struct {
 	loop     *reactor.Loop
 	service  reference.Service
@@ -179,9 +179,9 @@ func newState(l *reactor.Loop, o Options) *state {
 	return s
 }
 
-// reply is a prepared answer, in the forms in which it is needed.
+// reply is a prepared answer in the four forms that are needed.
 type reply struct {
-	// a head without the body answers HEAD; the last ones say that the connection ends
+	// head is for HEAD requests; the last forms say that the connection ends
 	whole, head, wholeLast, headLast []byte
 }
 
@@ -230,13 +230,13 @@ func (s *state) Accepted(l *reactor.Loop, socket reactor.Socket) {
 	}
 }
 
-// Shed counts a connection that there was no descriptor for.
+// Shed counts a connection for which there was no descriptor.
 func (s *state) Shed(*reactor.Loop) { s.counts.TooMany++ }
 
 // Accepts implements reactor.Acceptor.
 func (s *state) Accepts(*reactor.Loop) bool { return true }
 
-// virtual is the queue's time, which stands still during the stall and is behind by it ever after.
+// virtual is the queue's time. It stands still during the stall and remains behind by its length.
 func (s *state) virtual(now int64) int64 {
 	if s.stalled == 0 {
 		return now
@@ -244,7 +244,7 @@ func (s *state) virtual(now int64) int64 {
 	return max(s.stalled, now-int64(s.stall.For))
 }
 
-// real is when a moment of the queue's time has come.
+// real is the real time of a moment of the queue's time.
 func (s *state) real(virtual int64) int64 {
 	if s.stalled == 0 || virtual < s.stalled {
 		return virtual
@@ -252,11 +252,11 @@ func (s *state) real(virtual int64) int64 {
 	return virtual + int64(s.stall.For)
 }
 
-// mostPending bounds the requests that are inside at once. A client that leaves stays in the queue,
-// so connections do not bound them.
+// mostPending bounds the requests inside. The number of connections does not bound them, because
+// the request of a client that leaves stays in the queue.
 const mostPending = 1 << 20
 
-// arrive has a request stand in the queue at a moment. It says whether there is memory for it.
+// arrive puts a request into the queue. It returns false if there is no memory for it.
 func (s *state) arrive(c *conn, now int64) bool {
 	if s.pending.Len() >= mostPending {
 		return false
@@ -273,7 +273,7 @@ func (s *state) arrive(c *conn, now int64) bool {
 	return true
 }
 
-// serve answers what is due, and has the loop come back for what is due next.
+// serve answers the requests that are due, and sets the alarm for the next one.
 func (s *state) serve(now int64) {
 	for s.pending.Len() > 0 {
 		due := s.real(s.pending.Top().done)
@@ -303,10 +303,10 @@ func (s *state) serve(now int64) {
 	s.loop.StopAlarm()
 }
 
-// Run is the alarm.
+// Run is called by the alarm.
 func (s *state) Run() { s.serve(reactor.Clock()) }
 
-// completion is an answer that is to be given.
+// completion is a planned answer.
 type completion struct {
 	arrived int64
 	done    int64 // in the queue's time
