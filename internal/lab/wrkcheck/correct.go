@@ -7,26 +7,26 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// MostCorrected is the longest duration that a correction takes, in microseconds. wrk has a counter
-// for each microsecond up to its timeout, and so have we, for as long as a correction takes.
+// MostCorrected is the longest duration that Correct handles, in microseconds. wrk has a counter
+// for each microsecond up to its timeout; Correct has them up to this duration.
 const MostCorrected = 10_000_000
 
-// Corrected are figures of a histogram as wrk would print them, in nanoseconds.
+// Corrected has the values of a histogram as wrk would print them, in nanoseconds.
 type Corrected struct {
 	Mean, P99  float64
-	Backfilled uint64 // answers that were made up
-	// nanoseconds that wrk takes for the time between two requests of a connection
+	Backfilled uint64 // answers that were added
+	// wrk's time between two requests of a connection, in nanoseconds
 	Interval float64
 }
 
-// Correct does to a histogram of service times what wrk does to its own before it prints it: it
-// takes the mean time between two requests of a connection for the time at which each request
-// should have come, and for every answer that took at least twice as long adds those that it
-// believes were missed (an answer of 10 intervals stands for those of 9, 8, … too, down to 2). It
-// is here to be compared with wrk; a closed loop has no intended times, so that the added answers
-// tell nothing of the target.
+// Correct does to a histogram of service times what wrk does to its own before printing. It takes
+// the mean time between two requests of a connection as the interval at which requests should have
+// been sent. For every answer that took at least twice as long, it adds the answers that it assumes
+// were missed (an answer of 10 intervals also counts as answers of 9, 8, … down to 2). It exists
+// for the comparison with wrk. A closed loop has no intended times, so the added answers say
+// nothing about the target.
 //
-// complete is the answers that came on all connections in length nanoseconds. wrk divides whole
+// complete is the number of answers on all connections in length nanoseconds. wrk divides whole
 // numbers of microseconds, and so does this.
 func Correct(
 	service *measure.Sparse, length int64, complete uint64, connections int,
@@ -62,15 +62,15 @@ func Correct(
 	return out, nil
 }
 
-// microseconds is the middle of a bucket, rounded as the difference of two truncated clocks is on
-// average.
+// microseconds is the middle of a bucket, rounded like the average difference of two truncated
+// clocks.
 func microseconds(bucket uint16, longest int64) int64 {
 	lowest, highest := measure.Bounds(int(bucket))
 	return min(int64(math.Round(float64(lowest+highest)/2000)), longest+1)
 }
 
-// percentile is the duration in nanoseconds that wrk would name: that of the rank, rounded as it
-// rounds.
+// percentile is the duration in nanoseconds that wrk would print: the one of the rank, rounded as
+// wrk rounds it.
 func percentile(counts []uint64, total uint64, q float64) float64 {
 	rank := uint64(math.Round(q*float64(total) + .5))
 	seen := uint64(0)

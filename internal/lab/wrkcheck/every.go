@@ -7,20 +7,20 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// every is a script that sends one request again and again and takes every answer for a good one,
-// as wrk counts the time of every answer whatever its status. It counts statuses above 399 apart.
+// every is a script that sends one request repeatedly and takes every answer as a good one, because
+// wrk counts the time of every answer whatever its status. It counts statuses above 399 separately.
 type every struct {
 	request []byte
-	mu      sync.Mutex // guards players, which are made by the loops
+	mu      sync.Mutex // guards players, which the loops append
 	players []*everyPlayer
 }
 
 func newEvery(request []byte) *every { return &every{request: request} }
 
-// Names names the only kind of request.
+// Names has the only kind of request.
 func (e *every) Names() []string { return []string{"request"} }
 
-// Requests is one an arrival.
+// Requests is one per arrival.
 func (e *every) Requests() float64 { return 1 }
 
 // Player makes one loop's player.
@@ -32,7 +32,7 @@ func (e *every) Player(int, int, uint64) load.Player {
 	return p
 }
 
-// bad is how many answers had a status above 399. It is for after the run.
+// bad is the number of answers with a status above 399. Call it after the run.
 func (e *every) bad() (n uint64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -42,7 +42,7 @@ func (e *every) bad() (n uint64) {
 	return n
 }
 
-// everyPlayer is its own session: nothing differs between two of them.
+// everyPlayer is also its own session, because sessions have no state.
 type everyPlayer struct {
 	request   []byte
 	badStatus uint64

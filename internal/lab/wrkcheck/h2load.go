@@ -16,8 +16,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// H2load runs h2load until it ends by itself or the context does. args are its arguments without
-// --log-file, which is added: what it prints has no percentiles, and its log has each request.
+// H2load runs h2load until it ends by itself or ctx ends. args are its arguments. --log-file is
+// added: the output of h2load has no percentiles, but its log has each request.
 func H2load(ctx context.Context, args ...string) (*Printed, error) {
 	path, err := exec.LookPath("h2load")
 	if err != nil {
@@ -52,7 +52,7 @@ func H2load(ctx context.Context, args ...string) (*Printed, error) {
 	return p, p.readLog(f)
 }
 
-// parseH2load reads the counts that h2load printed. It fails when there was no answer at all.
+// parseH2load parses the counts in h2load's output. It fails if there was no answer at all.
 func parseH2load(output []byte) (*Printed, error) {
 	p := &Printed{}
 	var done, succeeded uint64
@@ -96,8 +96,8 @@ func parseH2load(output []byte) (*Printed, error) {
 	return p, nil
 }
 
-// readLog takes the mean and the 99th percentile from h2load's log: a line for each request, with
-// its start, its status and its microseconds.
+// readLog computes the mean and the 99th percentile from h2load's log. The log has a line for each
+// request, with its start, its status and its microseconds.
 func (p *Printed) readLog(log io.Reader) error {
 	var times measure.Histogram
 	sum, n := 0.0, uint64(0)
@@ -123,7 +123,8 @@ func (p *Printed) readLog(log io.Reader) error {
 		return errors.New("h2load's log is empty")
 	}
 	all := times.Sparse()
-	// Microseconds are cut off, half of one on average; and a percentile is a bucket's.
+	// Microseconds are truncated, by half of one on average; and a percentile is the value of a
+	// bucket.
 	p.Mean = Latency{Nanoseconds: sum/float64(n) + 500, Rounding: 500}
 	p.P99 = Latency{Nanoseconds: float64(all.Quantile(.99)), Rounding: 1000}
 	return nil

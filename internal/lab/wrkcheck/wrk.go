@@ -12,27 +12,26 @@ import (
 	"time"
 )
 
-// maxOutput bounds what is kept of what wrk prints, which is a dozen lines.
+// maxOutput is the most of wrk's output that is kept; usually it is a dozen lines.
 const maxOutput = 64 << 10
 
-// Printed is what wrk said of one run. Its latencies are corrected: it prints no others.
+// Printed is the output of wrk for one run. Its latencies are corrected: wrk prints no others.
 type Printed struct {
 	Requests uint64 // answers, whatever their status
-	// BadStatus and Timeouts are answers above 399, and answers that came too late; both are among
-	// Requests. SocketErrors are failures to connect, read and write, which are not.
+	// BadStatus and Timeouts are answers above 399, and late answers; Requests includes both.
+	// SocketErrors are failures to connect, read and write; Requests does not include them.
 	BadStatus, Timeouts, SocketErrors uint64
 	PerSecond                         float64
 	Mean, P99                         Latency
 }
 
-// Latency is a duration as wrk prints it, with two decimals of its unit.
+// Latency is a duration as wrk prints it, with two decimals of a unit.
 type Latency struct {
 	Nanoseconds float64
-	Rounding    float64 // the most that rounding took from it or added to it, in nanoseconds
+	Rounding    float64 // the largest possible rounding error, in nanoseconds
 }
 
-// Wrk runs wrk until it ends by itself or the context does. args are its arguments without
-// --latency, which is added.
+// Wrk runs wrk until it ends by itself or ctx ends. args are its arguments; --latency is added.
 func Wrk(ctx context.Context, args ...string) (*Printed, error) {
 	path, err := exec.LookPath("wrk")
 	if err != nil {
@@ -52,7 +51,7 @@ func Wrk(ctx context.Context, args ...string) (*Printed, error) {
 	return Parse(out.Bytes())
 }
 
-// bounded is a buffer that forgets what comes after maxOutput.
+// bounded is a buffer that drops everything after maxOutput.
 type bounded struct{ bytes.Buffer }
 
 func (b *bounded) Write(p []byte) (int, error) {
@@ -60,7 +59,7 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Parse reads what wrk --latency printed. It fails when a figure is missing, also when there was no
+// Parse parses the output of wrk --latency. It fails if a value is missing, or if there was no
 // answer at all.
 func Parse(output []byte) (*Printed, error) {
 	p := &Printed{}
@@ -87,8 +86,8 @@ func Parse(output []byte) (*Printed, error) {
 	return p, nil
 }
 
-// line reads one line, cut into its words. The words that begin a line tell what it is: the share
-// in the column "+/- Stdev" looks like a percentile's name, and never begins one.
+// line parses one line, split into words. Its first words identify the line: the share in the
+// column "+/- Stdev" looks like the name of a percentile, but is never the first word.
 func (p *Printed) line(fields []string) (err error) {
 	last := fields[len(fields)-1]
 	switch first := fields[0]; {
@@ -108,7 +107,7 @@ func (p *Printed) line(fields []string) (err error) {
 	return err
 }
 
-// socketErrors reads "connect 0, read 0, write 0, timeout 3".
+// socketErrors parses "connect 0, read 0, write 0, timeout 3".
 func (p *Printed) socketErrors(fields []string) error {
 	for i := 0; i+1 < len(fields); i += 2 {
 		n, err := strconv.ParseUint(strings.TrimSuffix(fields[i+1], ","), 10, 64)
@@ -124,7 +123,8 @@ func (p *Printed) socketErrors(fields []string) error {
 	return nil
 }
 
-// units are those of wrk's durations, the longer names first where one ends in the other.
+// units are the units of wrk's durations. If one name is a suffix of another, the longer comes
+// first.
 var units = []struct {
 	name   string
 	length time.Duration
@@ -136,7 +136,7 @@ var units = []struct {
 	{"h", time.Hour},
 }
 
-// parseLatency reads "100.87us".
+// parseLatency parses "100.87us".
 func parseLatency(text string) (Latency, error) {
 	for _, u := range units {
 		number, ok := strings.CutSuffix(text, u.name)
@@ -151,7 +151,7 @@ func parseLatency(text string) (Latency, error) {
 	return Latency{}, fmt.Errorf("%q is not a duration", text)
 }
 
-// Success is the share of requests that were answered in time with a status below 400, 0 to 1.
+// Success is the share of requests answered in time with a status below 400, 0 to 1.
 func (p *Printed) Success() float64 {
 	total := float64(p.Requests + p.SocketErrors)
 	return max(0, float64(p.Requests)-float64(p.BadStatus+p.Timeouts)) / total

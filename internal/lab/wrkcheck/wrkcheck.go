@@ -1,7 +1,7 @@
 // Package wrkcheck compares the generator's closed loop with wrk, or over HTTP/2 with h2load: both
-// load the same target in turn, and the figures that both print have to agree. It knows the details
-// of wrk and h2load, so that no other package has to: what they print, and what wrk does to its
-// figures before it prints them. It must not know flags or terminals.
+// load the same target in turn, and their results must agree. No other package has to know the
+// details of wrk and h2load: what they print, and how wrk corrects its latencies before printing.
+// The package must not know flags or terminals.
 package wrkcheck
 
 import (
@@ -17,44 +17,46 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// The agreement that is asked for.
+// The required agreement.
 const (
-	MeanWithin    = .02   // of the other's mean
+	MeanWithin    = .02   // of the other tool's mean
 	SuccessWithin = .0002 // 0.02 percentage points
 	P99Within     = 3 * time.Millisecond
 )
 
-// Options are what is run. Both sides get the same.
+// Options say what to run. Both sides get the same options.
 type Options struct {
 	Target  load.Target
-	Headers []string // "Name: value" each, for the other; Request has them already
+	Headers []string // each "Name: value", for the other tool; Request already has them
 	Request []byte   // head and body of a GET, as load.Prepare makes it
-	// Connections is a multiple of Loops, and Duration of a second: wrk rounds both down.
+	// Connections is a multiple of Loops, and Duration a multiple of a second: wrk rounds both
+	// down.
 	Connections, Loops int
-	// Streams is how many requests a connection of HTTP/2 carries at once: the other is h2load then.
-	// 0 compares with wrk, over HTTP/1.1.
+	// Streams is the number of simultaneous requests on an HTTP/2 connection; the other tool is
+	// then h2load. 0 compares with wrk, over HTTP/1.1.
 	Streams           int
 	Duration, Timeout time.Duration
-	Rounds            int // of both sides; 3
+	Rounds            int // of each side; default 3
 	Seed              uint64
-	// Tell is told what begins. It may be nil.
+	// Tell is called when a side of a round begins. It may be nil.
 	Tell func(round, rounds int, who string)
 }
 
-// Side is what one of the two measured: the medians of its rounds, as percentiles are not averaged.
-// Durations are in nanoseconds. h2load corrects nothing, so beside it Mean and P99 are raw too.
+// Side is the measurement of one side: the medians of its rounds, because percentiles are not
+// averaged. Durations are in nanoseconds. h2load corrects nothing, so next to it Mean and P99 are
+// raw too.
 type Side struct {
 	Requests uint64  `json:"requests"`
-	Success  float64 `json:"success_share"`   // share of all rounds' requests
-	Rate     float64 `json:"rate_per_second"` // answers a second
+	Success  float64 `json:"success_share"`   // share of the requests of all rounds
+	Rate     float64 `json:"rate_per_second"` // answers per second
 	Mean     float64 `json:"mean_ns"`         // with wrk's correction
 	P99      float64 `json:"p99_ns"`          // with wrk's correction
-	// RawMean and RawP99 are without it. wrk prints neither: its RawMean is connections ÷ rate, as
-	// Little's law has it, and its RawP99 is 0.
+	// RawMean and RawP99 are without the correction. wrk prints neither: its RawMean is connections
+	// ÷ rate, by Little's law, and its RawP99 is 0.
 	RawMean float64 `json:"raw_mean_ns"`
 	RawP99  float64 `json:"raw_p99_ns"`
-	// Backfilled: share of the answers in the corrected figures that were made up; 0 for wrk, which
-	// does not say
+	// Backfilled: share of added answers in the corrected values; 0 for wrk, which does not report
+	// it
 	Backfilled float64 `json:"backfilled_share"`
 	rounds     []round
 }
@@ -68,30 +70,30 @@ type Line struct {
 	Wrk    float64 `json:"wrk,omitempty"`
 	H2load float64 `json:"h2load,omitempty"`
 	Own    float64 `json:"own"`
-	// Difference: Own less the other's; as a share of the other's for the mean
+	// Difference: Own minus the other; for the mean, as a share of the other
 	Difference float64 `json:"difference"`
-	// Allowed: the same, with what rounding took from the other's
+	// Allowed: the allowed difference, including the rounding in the other's output
 	Allowed          float64 `json:"allowed"`
 	RoundingIncluded float64 `json:"rounding_included"`
 	OK               bool    `json:"ok"`
 }
 
-// Theirs is the other's figure.
+// Theirs is the other tool's value.
 func (l *Line) Theirs() float64 { return cmp.Or(l.Wrk, l.H2load) }
 
-// Report is the outcome. Lines are mean, success and p99.
+// Report is the result. Lines are mean, success and p99.
 type Report struct {
-	// Wrk or H2load is the other.
+	// Wrk or H2load is the other side.
 	Wrk    *Side  `json:"wrk,omitempty"`
 	H2load *Side  `json:"h2load,omitempty"`
 	Own    Side   `json:"own"`
 	Lines  []Line `json:"lines,omitempty"`
 	Rounds int    `json:"rounds"`
-	// Invalid says that our own generator was the limit, in its words.
+	// Invalid says that our own generator was the limit, and why.
 	Invalid string `json:"invalid,omitempty"`
 }
 
-// Theirs is the other's side and its name.
+// Theirs returns the other side and its name.
 func (r *Report) Theirs() (name string, side *Side) {
 	if r.H2load != nil {
 		return "h2load", r.H2load
@@ -99,13 +101,13 @@ func (r *Report) Theirs() (name string, side *Side) {
 	return "wrk", r.Wrk
 }
 
-// OK says that all figures agree.
+// OK reports whether all values agree.
 func (r *Report) OK() bool {
 	return r.Invalid == "" && !slices.ContainsFunc(r.Lines, func(l Line) bool { return !l.OK })
 }
 
-// Run runs both in turn, changing which comes first, so that neither has the warmer machine. It
-// ends with the context's error when that ends.
+// Run runs both sides in turn and alternates which comes first, so that neither always gets the
+// warmer machine. If ctx ends, Run returns its error.
 func Run(ctx context.Context, o Options) (*Report, error) {
 	if o.Rounds == 0 {
 		o.Rounds = 3
@@ -130,13 +132,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	return r, nil
 }
 
-// comparison is a run under way.
+// comparison is the state of a Run.
 type comparison struct {
 	Options
 	report                *Report
 	theirGood, ownGood    float64
 	theirTotal, ownTotal  float64
-	meanRounding, p99Fine float64 // the most that rounding changed in the other's figures
+	meanRounding, p99Fine float64 // the largest effect of rounding on the other's values
 }
 
 func newComparison(o Options) *comparison {
@@ -155,7 +157,7 @@ func (c *comparison) tell(i int, who string) {
 	}
 }
 
-// theirs does the other's part of a round.
+// theirs runs the other side of a round.
 func (c *comparison) theirs(ctx context.Context, i int) error {
 	name, _ := c.report.Theirs()
 	c.tell(i, name)
@@ -199,7 +201,7 @@ func (c *comparison) addTheirs(p *Printed) {
 	s.rounds = append(s.rounds, r)
 }
 
-// own does the generator's part of a round.
+// own runs the generator's side of a round.
 func (c *comparison) own(ctx context.Context, i int) error {
 	c.tell(i, "plimsoll")
 	script := newEvery(c.Request)
@@ -252,7 +254,7 @@ func (c *comparison) addOwn(t *measure.Totals, badStatus uint64) error {
 	return nil
 }
 
-// conclude makes the medians and compares them.
+// conclude computes the medians and compares them.
 func (c *comparison) conclude() {
 	o := &c.report.Own
 	_, w := c.report.Theirs()
