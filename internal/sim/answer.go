@@ -2,19 +2,19 @@ package sim
 
 import "fmt"
 
-// answer is what has come of an answer to a request, and what the rest of it must be.
+// answer is what has arrived of an answer to a request, and what the rest must be.
 type answer struct {
-	c      *client  // whom it is for
-	begun  *request // that it answers; nil before its head, and for an interim one
-	own    bool     // it is the gateway's own
+	c      *client  // its client
+	begun  *request // the request it answers; nil before its head, and for an interim answer
+	own    bool     // the gateway made it
 	status int
 	got    int
 	size   int
-	want   string // the body that the gateway's own answer must have; "" for an error
+	want   string // the required body of the gateway's own answer; "" for an error
 	body   []byte // of an error's answer
 	tail   bool   // it ends with a trailer
-	serial string // what its body is made from, of a route with a cache
-	offset int    // where in that it begins
+	serial string // seed of its body, on a route with a cache
+	offset int    // where the received part begins in that body
 }
 
 // startsWith takes the head of the answer to a request.
@@ -73,7 +73,7 @@ func (a *answer) goesOn(p []byte) error {
 	return nil
 }
 
-// isOver takes the end.
+// isOver takes the end of the answer.
 func (a *answer) isOver(trailers map[string]string) error {
 	q, tail := a.begun, trailers["x-tail"]
 	switch {
@@ -95,7 +95,7 @@ func (a *answer) isOver(trailers map[string]string) error {
 	return a.judge()
 }
 
-// bodiless says that such an answer has no body.
+// bodiless reports whether an answer with its status and method has no body.
 func (a *answer) bodiless() bool {
 	status := a.status
 	return a.begun.Method == "HEAD" || status == 204 || status == 304 || status == 101

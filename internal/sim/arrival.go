@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// arrival is a request that has come to a service, as far as it has come, whatever the protocol
+// arrival is a request that has reached a service, as far as it has arrived, in any protocol
 // version.
 type arrival struct {
 	s     *service
-	rng   *rand.Rand // what is drawn for its answer
+	rng   *rand.Rand // source of what is drawn for its answer
 	head  *messageHead
 	token string
 	want  int // bytes of the body
 	got   int
-	whole bool // the body is there
-	try   int  // the request's arrivals with it
+	whole bool // the body is complete
+	try   int  // the request's number of arrivals, including this one
 }
 
-// startsWith takes a request's head. excused says that the service does nothing for it, and says
-// so.
+// startsWith takes a request's head. excused says that the service does nothing for it and tells
+// the gateway so.
 func (a *arrival) startsWith(h *messageHead, excused bool) error {
 	w := a.s.w
 	path, _, _ := strings.Cut(h.words[1], "?")
@@ -60,10 +60,10 @@ func (a *arrival) startsWith(h *messageHead, excused bool) error {
 	return nil
 }
 
-// asks is what its client has asked for.
+// asks is the client's request.
 func (a *arrival) asks() *request { return a.s.w.asked[a.token] }
 
-// isHasty says that the service answers before it has the body.
+// isHasty draws whether the service answers before it has the body.
 func (a *arrival) isHasty() bool {
 	plan := a.s.plan
 	vicious := a.rng.Float64() < plan.Vices/3
@@ -81,7 +81,7 @@ func (a *arrival) goesOn(p []byte) error {
 	return nil
 }
 
-// isOver takes the body's end.
+// isOver takes the end of the body.
 func (a *arrival) isOver(trailers map[string]string) error {
 	g := a.s.w.scenario.Gateway
 	switch q := a.asks(); {
@@ -103,7 +103,7 @@ func (a *arrival) isOver(trailers map[string]string) error {
 
 func (a *arrival) toHEAD() bool { return a.head.words[0] == "HEAD" }
 
-// draws are the status of a good answer, and the size of its body.
+// draws draws the status of a good answer and the size of its body.
 func (a *arrival) draws() (status, size int) {
 	r := a.rng
 	if sheds := a.s.plan.Sheds; sheds > 0 && r.Float64() < sheds {

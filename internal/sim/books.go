@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// settle waits until nothing of what clients did can be left, and looks whether anything is.
+// settle waits until nothing can be left of what clients did, and checks whether anything is.
 func (w *world) settle() {
 	if w.ending {
 		return
 	}
-	// Idle connections to services, waits, checks of health: all are far shorter than this.
+	// Idle connections to services, waits, health checks: all take much less time than this.
 	w.pass("idle connections are closed", 20*time.Second+4*w.scenario.Kernel.StallFor)
 	if w.failure != nil {
 		return
@@ -28,7 +28,7 @@ func (w *world) settle() {
 // older than the others'.
 const missed = "plimsoll_scrape_loops_missed_total"
 
-// metrics are what the gateway reports.
+// metrics returns what the gateway reports.
 func (w *world) metrics() map[string]float64 {
 	var text string
 	asked := false
@@ -41,7 +41,7 @@ func (w *world) metrics() map[string]float64 {
 	return parseMetrics(text)
 }
 
-// parseMetrics adds up the series of each name.
+// parseMetrics adds up all series with the same name.
 func parseMetrics(text string) map[string]float64 {
 	sums := map[string]float64{}
 	for _, line := range strings.Split(text, "\n") {
@@ -59,7 +59,7 @@ func parseMetrics(text string) map[string]float64 {
 	return sums
 }
 
-// audit compares what a gateway at rest reports about itself with what must be.
+// audit checks what a gateway at rest reports about itself.
 func (w *world) audit(m map[string]float64) {
 	is := func(name string) float64 {
 		n, known := m[name]
@@ -96,7 +96,7 @@ func (w *world) audit(m map[string]float64) {
 	if n != 0 || known != (w.scenario.Gateway.Places > 0) {
 		w.violate("at rest %v places of upstreams are taken (known: %t)", n, known)
 	}
-	// Each loop has one timer at rest: that of its sweep.
+	// At rest each loop has one timer, that of its sweep.
 	if timers, loops := w.kernel.Timers(w.current.process); timers != loops {
 		w.violate("at rest %d timers are set on %d loops", timers, loops)
 	}
@@ -114,7 +114,7 @@ func (w *world) audit(m map[string]float64) {
 		"plimsoll_access_log_lines_written_total", "plimsoll_loop_requests_total",
 	} {
 		if _, known := m[name]; requests == 0 && !known {
-			continue // a histogram of nothing has no series
+			continue // an empty histogram has no series
 		}
 		if n := is(name); n != requests {
 			w.violate("%v exchanges were counted, but %s is %v", requests, name, n)
@@ -122,7 +122,7 @@ func (w *world) audit(m map[string]float64) {
 	}
 }
 
-// end ends the gateways, where the operator has not.
+// end ends the gateways that the operator has not ended.
 func (w *world) end() {
 	w.ending, w.kernel.EndsAt = true, min(w.kernel.EndsAt, w.kernel.Clock())
 	for _, g := range w.gateways {
@@ -139,7 +139,7 @@ func (w *world) end() {
 	w.pass("what the last turns sent arrives", time.Minute)
 }
 
-// balance looks at what is left when all is over, and at the access log.
+// balance checks what is left after the end, and the access log.
 func (w *world) balance() {
 	for _, g := range w.gateways {
 		if g.err != nil {
@@ -157,7 +157,7 @@ func (w *world) balance() {
 		}
 	}
 	w.crowds()
-	// A drain whose time is over cuts those in the queue, as it does those that are served.
+	// A drain that runs out of time resets connections in the queue, like those being served.
 	if w.kernel.Lost > 0 && w.scenario.Gateway.Drain >= acceptsAll {
 		w.violate("%d connections were reset in an accept queue", w.kernel.Lost)
 	}
@@ -166,10 +166,10 @@ func (w *world) balance() {
 	}
 }
 
-// logged checks that a request is in the access log as often as it ought to be.
+// logged checks that a request has the right number of lines in the access log.
 func (w *world) logged(q *request) {
 	if q.Cached != nil {
-		return // the log's path does not tell which request it was
+		return // the logged path does not identify the request
 	}
 	answered := q.status != 0 && q.status != 408 && q.Spoiled == 0
 	switch {
@@ -182,7 +182,7 @@ func (w *world) logged(q *request) {
 	}
 }
 
-// logLine is what is read of an access log's line.
+// logLine has the fields that are read of a line in the access log.
 type logLine struct {
 	Method string `json:"method"`
 	Path   string `json:"path"`
@@ -202,7 +202,7 @@ func (w *world) readLog(text []byte) {
 		}
 		q := w.asked[l.Path[strings.LastIndexByte(l.Path, '/')+1:]]
 		if q == nil {
-			continue // its path was never understood
+			continue // its path was never parsed
 		}
 		q.lines++
 		if q.status != 0 && q.status != l.Status {
@@ -214,5 +214,5 @@ func (w *world) readLog(text []byte) {
 	}
 }
 
-// acceptsAll is a time in which a gateway that ends accepts all that wait in a full accept queue.
+// acceptsAll is enough time for an ending gateway to accept everything in a full accept queue.
 const acceptsAll = 100 * time.Millisecond

@@ -8,27 +8,27 @@ import (
 	"time"
 )
 
-// Routes with a cache are a part of the world of their own: what answers a request is not made for
-// it, so that a service cannot repeat the request's token. Each answer of theirs
-// (cached_service.go) has a serial number instead, in its head and all over its body; what clients
-// are served is judged by what is known of the answer with that number (cached_oracle.go).
+// Routes with a cache are a separate part of the world. An answer is not made for one request, so
+// the service cannot repeat the request's token. Instead, each of its answers (cached_service.go)
+// has a serial number, in its head and throughout its body. The answers that clients get are judged
+// by what is known about the service's answer with that number (cached_oracle.go).
 
-// CachePlan is how the gateway's cache is set up, and what its service answers.
+// CachePlan is the configuration of the gateway's cache, and the behaviour of its service.
 type CachePlan struct {
 	Memory, MaxObject    int // bytes
 	Wait                 time.Duration
 	Early, IgnoreClients bool
-	Keys                 int     // things that may be asked for
-	Vices                float64 // the share of requests that the service does not answer as it should
+	Keys                 int     // different resources
+	Vices                float64 // share of requests that the service answers wrongly
 	Slow                 time.Duration
-	Longest              int           // bytes of a body
-	Fails                time.Duration `json:",omitempty"` // when the service fails for good; 0 for never
+	Longest              int           // longest body in bytes
+	Fails                time.Duration `json:",omitempty"` // start of the failures; 0 for never
 }
 
 // CachedPlan is a request of a route with a cache.
 type CachedPlan struct {
 	Key    int
-	Fields []string `json:",omitempty"` // lines of its head, besides
+	Fields []string `json:",omitempty"` // additional lines of its head
 }
 
 // cachedPath is the route with a cache.
@@ -37,7 +37,7 @@ const cachedPath = "/cached/"
 // cachedService is the address of its service.
 const cachedService = "10.0.2.1:80"
 
-// cachedFields are lines that requests may have.
+// cachedFields are possible lines of requests.
 var cachedFields = []string{
 	"cache-control: no-cache", "cache-control: max-age=0", "cache-control: max-age=1",
 	"cache-control: no-store",
@@ -49,8 +49,8 @@ var cachedFields = []string{
 	"x-forwarded-host: evil.test", "pragma: no-cache",
 }
 
-// addCache draws whether there is a route with a cache, and makes some of the clients' requests ask
-// for what it has.
+// addCache draws whether there is a route with a cache, and turns some of the clients' requests
+// into requests to it.
 func (s *Scenario) addCache(r *rand.Rand, mood float64) {
 	if r.IntN(5) < 3 {
 		return
@@ -80,7 +80,7 @@ func (s *Scenario) addCache(r *rand.Rand, mood float64) {
 	if r.IntN(3) == 0 {
 		crowd = 20
 	}
-	for at := between(r, 0, 2*time.Second); crowd > 0; crowd-- { // at once
+	for at := between(r, 0, 2*time.Second); crowd > 0; crowd-- { // all at once
 		p := drawClient(r, mood, 0)
 		p.At, p.Requests = at+between(r, 0, 20*time.Millisecond), p.Requests[:1]
 		p.Requests[0] = c.request(r, &RequestPlan{Method: "GET"})
@@ -94,8 +94,8 @@ func (s *Scenario) addCache(r *rand.Rand, mood float64) {
 	}
 }
 
-// failCache lets the service behind the cache fail after a while, for longer than anything may be
-// served instead of its answers. Clients go on asking for few things.
+// failCache makes the service behind the cache fail after a while, for longer than any stored
+// answer may be served. Clients keep requesting a few resources.
 func (s *Scenario) failCache(r *rand.Rand) {
 	c := s.Cache
 	c.Fails, c.Keys = between(r, 200*time.Millisecond, 2*time.Second), 1+r.IntN(2)
@@ -108,7 +108,7 @@ func (s *Scenario) failCache(r *rand.Rand) {
 	s.Acts = slices.DeleteFunc(s.Acts, func(a Act) bool { return a.What == "end" })
 }
 
-// request is a request of the route with the cache, in the place of q.
+// request draws a request to the route with the cache, to replace q.
 func (c *CachePlan) request(r *rand.Rand, q *RequestPlan) RequestPlan {
 	p := RequestPlan{Number: q.Number, Method: "GET", Path: cachedPath, Body: -1, Close: q.Close,
 		Reset: q.Reset}
@@ -122,7 +122,7 @@ func (c *CachePlan) request(r *rand.Rand, q *RequestPlan) RequestPlan {
 	p.Cached = &CachedPlan{Key: r.IntN(1 + r.IntN(c.Keys))}
 	for range r.IntN(3) * r.IntN(2) {
 		name, _, _ := strings.Cut(cachedFields[r.IntN(len(cachedFields))], ":")
-		for _, line := range cachedFields { // one of a name
+		for _, line := range cachedFields { // only one with this name
 			if strings.HasPrefix(line, name+":") && !strings.Contains(strings.Join(p.Cached.Fields,
 				"\n"), name+":") &&
 				r.IntN(3) == 0 {
@@ -133,7 +133,7 @@ func (c *CachePlan) request(r *rand.Rand, q *RequestPlan) RequestPlan {
 	return p
 }
 
-// field is the value of a line of the request's head that its plan has.
+// field is the value of one of the plan's header lines.
 func (p *CachedPlan) field(name string) string {
 	for _, line := range p.Fields {
 		if n, value, _ := strings.Cut(line, ": "); n == name {
@@ -143,7 +143,8 @@ func (p *CachedPlan) field(name string) string {
 	return ""
 }
 
-// target is what a request asks for. Where it goes past the cache its service sees the token.
+// target is the target of the request. The service sees the token if the request bypasses the
+// cache.
 func (q *request) target() string {
 	if q.Cached == nil {
 		return q.Path + q.token
@@ -151,7 +152,7 @@ func (q *request) target() string {
 	return fmt.Sprintf("%sk%d?t=%s", q.Path, q.Cached.Key, q.token)
 }
 
-// cacheMemory writes what the n-th configuration says of the cache's memory.
+// cacheMemory writes the cache's memory in the n-th configuration.
 func (s *Scenario) cacheMemory(n int) string {
 	c := s.Cache
 	if c == nil {
@@ -164,7 +165,7 @@ func (s *Scenario) cacheMemory(n int) string {
 	return fmt.Sprintf("cache: {memory: %dB, max_object: %dB}\n", memory, c.MaxObject)
 }
 
-// cacheUpstream writes its upstream.
+// cacheUpstream writes the upstream of the route with the cache.
 func (s *Scenario) cacheUpstream(b *strings.Builder, g GatewayPlan) {
 	if s.Cache != nil {
 		fmt.Fprintf(b, "  c:\n    targets: [%q]\n    health: {passive: {disabled: true}}\n    "+
@@ -175,7 +176,7 @@ func (s *Scenario) cacheUpstream(b *strings.Builder, g GatewayPlan) {
 	}
 }
 
-// cacheRoute writes its route.
+// cacheRoute writes the route with the cache.
 func (s *Scenario) cacheRoute(times string) string {
 	c := s.Cache
 	if c == nil {

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// shelf is what is known of the answers of the service behind the cache.
+// shelf is what is known about the answers of the service behind the cache.
 type shelf struct {
 	w       *world
 	answers []*shelved // by serial number
 	gone    []outdated
-	open    map[string]*fetching // fetches whose heads are awaited, by what they ask for
-	doubled map[int]bool         // keys for which there may be two fetches at a time: see begins
-	parted  bool                 // there is, or was, more than one memory
+	open    map[string]*fetching // fetches whose heads are awaited, by resource
+	doubled map[int]bool         // keys for which there may be two simultaneous fetches: see begins
+	parted  bool                 // there is or was more than one cache memory
 }
 
 // shelved is an answer of the service.
@@ -22,30 +22,30 @@ type shelved struct {
 	serial int
 	key    int
 	scheme string
-	passed string // the token of the one request that it answers; "" for that of a fetch
-	taken  string // likewise, of an answer that is for one client: who had it
+	passed string // token of the only request that it answers; "" for a fetch
+	taken  string // the token of the client that got it, if it is for one client only
 	lang   string
 	coding string // Accept-Encoding of its request
-	varies bool   // by that
+	varies bool   // it varies by that
 	shared bool   // it may be stored
 	status int
 	size   int
 	times  []validity
 }
 
-// validity is for how long an answer may be served, from its head or from a 304 on.
+// validity is how long an answer may be served, counted from its head or from a 304.
 type validity struct {
-	asked, said int64 // when the request had come, and when the service answered
-	fresh       int64 // from age 0 on, nanoseconds
-	age, dated  int64 // how old it was by its Age, and by its Date
-	while       int64 // how much longer it may be served while it is fetched again,
-	failing     int64 // and when that fails
-	strict      bool  // no client can ask for it when it is stale
-	always      bool  // no-cache: to be validated before each use
+	asked, said int64 // when the request arrived, and when the service answered
+	fresh       int64 // freshness lifetime from age 0, nanoseconds
+	age, dated  int64 // its age by Age, and by Date
+	while       int64 // how much longer it may be served during a new fetch,
+	failing     int64 // and if that fails
+	strict      bool  // no client can ask for it once it is stale
+	always      bool  // no-cache: validate before each use
 	immutable   bool
 }
 
-// outdated is that something was purged, or changed by an unsafe method.
+// outdated records a purge, or a change by an unsafe method.
 type outdated struct {
 	key      int    // -1 for all
 	scheme   string // "" for all
@@ -55,7 +55,7 @@ type outdated struct {
 // fetching is a fetch whose head is awaited.
 type fetching struct{ conn *cachedConn }
 
-// starts takes the head of an answer to a request of a route with a cache.
+// starts takes the head of an answer on a route with a cache.
 func (s *shelf) starts(a *answer, h *messageHead) error {
 	q, n := a.begun, h.number("x-serial")
 	if n < 0 || n >= len(s.answers) {
@@ -135,8 +135,8 @@ func (s *shelf) framed(a *answer, h *messageHead, one *shelved) error {
 	return nil
 }
 
-// mayServe says whether a stored answer may be served to a request (RFC 9111, section 4), for the
-// reason that the gateway gives, and with the age that it says it has.
+// mayServe checks that a stored answer may be served to a request (RFC 9111, section 4), for the
+// reason and with the age that the gateway states.
 func (s *shelf) mayServe(q *request, one *shelved, h *messageHead) error {
 	why, told := "", h.value("cache-status")
 	for i := range one.times {
@@ -148,18 +148,18 @@ func (s *shelf) mayServe(q *request, one *shelved, h *messageHead) error {
 	return fmt.Errorf("%s is answered with %d (%s): %s", q.token, one.serial, told, why)
 }
 
-// wrong says why an answer may not be served by what was said of it at one time; "" when it may.
+// wrong says why one validity does not allow serving the answer; "" if it does.
 func (s *shelf) wrong(q *request, one *shelved, v *validity, h *messageHead) string {
 	scenario := s.w.scenario
-	// One loop may fetch for a request of another, and each be without the processor for a while.
+	// A loop may fetch for another's request, and both may lack the processor for a while.
 	slack := int64(10 * time.Millisecond)
 	if scenario.Kernel.Stall > 0 {
 		slack += int64(min(scenario.Loops, 2)) * int64(scenario.Kernel.StallFor)
 	}
-	if scenario.Kernel.Fragment > 0 { // a head then travels in several pieces, one after the other
+	if scenario.Kernel.Fragment > 0 { // a head then travels in several pieces, one after another
 		slack += 30 * int64(scenario.Kernel.Latency)
 	}
-	here, initial := q.since-slack-v.said, v.age // how long it has been here at least
+	here, initial := q.since-slack-v.said, v.age // the least time that it has been here
 	if scenario.Kernel.WallSteps == 0 {
 		initial = max(initial, v.dated)
 	}
@@ -169,7 +169,7 @@ func (s *shelf) wrong(q *request, one *shelved, v *validity, h *messageHead) str
 		return "what was purged or outdated"
 	case why != "":
 		return why
-	case here < 0: // it came for this request, or for one that came with it
+	case here < 0: // it arrived for this request, or for a simultaneous one
 		return ""
 	}
 	limits := q.Cached.limits()
@@ -178,7 +178,7 @@ func (s *shelf) wrong(q *request, one *shelved, v *validity, h *messageHead) str
 	}
 	late := age - v.fresh
 	_, detail, _ := strings.Cut(h.value("cache-status"), "detail=")
-	if !strings.Contains(h.value("cache-status"), "; hit") { // it joins a fetch whose head has come
+	if !strings.Contains(h.value("cache-status"), "; hit") { // it joins a fetch after its head
 		switch {
 		case late < v.while:
 			detail = "stale-while-revalidate"
@@ -224,14 +224,14 @@ func (s *shelf) wrong(q *request, one *shelved, v *validity, h *messageHead) str
 	return ""
 }
 
-// wrongAge says what is wrong with the Age of an answer that is so old at least.
+// wrongAge checks the Age of an answer that is at least as old as least.
 func (s *shelf) wrongAge(v *validity, h *messageHead, least int64) string {
 	told := h.value("cache-status")
 	if !strings.Contains(told, "; hit") && !strings.Contains(told, "; stored") {
-		return "" // it comes from the service as it is
+		return "" // the service's own answer
 	}
 	said := int64(h.number("age")) * int64(time.Second)
-	// A fetch may have waited, or tried before, for as long as its route's timeout.
+	// Before, the fetch may have waited or made other tries, for up to its route's timeout.
 	most := s.w.kernel.Clock() - v.asked + max(v.age, v.dated) + int64(s.w.scenario.Gateway.Timeout) +
 		2*int64(time.Second)
 	switch {
@@ -247,17 +247,17 @@ func (s *shelf) wrongAge(v *validity, h *messageHead, least int64) string {
 	return ""
 }
 
-// clientLimits are what a client asks of a stored answer, nanoseconds.
+// clientLimits are a client's limits for a stored answer, in nanoseconds.
 type clientLimits struct {
-	age            int64 // how old it may be
-	stale, failing int64 // for how long it may be stale, and be so when the service fails
-	again          bool  // nothing stored is wanted
+	age            int64 // maximum age
+	stale, failing int64 // how long it may be stale, and how long if the service fails
+	again          bool  // the client accepts no stored answer
 }
 
 // never is a limit that nothing reaches.
 const never = int64(1) << 62
 
-// limits reads what the request says.
+// limits parses the limits of the request.
 func (p *CachedPlan) limits() clientLimits {
 	l := clientLimits{age: never}
 	control := p.field("cache-control")
@@ -275,7 +275,7 @@ func (p *CachedPlan) limits() clientLimits {
 	return l
 }
 
-// outdatedFor says whether an answer was purged, or outdated, before the request came.
+// outdatedFor reports whether an answer was purged or outdated before the request began.
 func (s *shelf) outdatedFor(q *request, one *shelved, v *validity) bool {
 	if s.parted {
 		return false
@@ -289,20 +289,20 @@ func (s *shelf) outdatedFor(q *request, one *shelved, v *validity) bool {
 	return false
 }
 
-// outdates notes that an unsafe request has succeeded.
+// outdates records that an unsafe request succeeded.
 func (s *shelf) outdates(q *request, one *shelved) {
 	if q.Method == "POST" && one.status < 400 {
 		s.gone = append(s.gone, outdated{one.key, one.scheme, one.times[0].asked, s.w.kernel.Clock()})
 	}
 }
 
-// begins notes a fetch, of which there may be one at a time for the same thing. There may be two
-// where a POST or a purge has outdated what the first one fetches (whether or not the client of the
-// POST has heard of it), and where answers begin or cease to vary meanwhile: the second is then for
-// another key.
+// begins records a fetch. There may be only one at a time for the same resource, with two
+// exceptions. A POST or a purge may have outdated what the first one fetches (whether or not the
+// client of the POST knows its answer). Or answers may have begun or ceased to vary meanwhile: the
+// second fetch is then for another key.
 func (s *shelf) begins(c *cachedConn, key int, what string) error {
 	if c.GivenUp() {
-		return nil // it comes late: the gateway waits for it no longer
+		return nil // it is late: the gateway no longer waits for it
 	}
 	again := s.doubled[key] || len(s.gone) > 0
 	if other := s.open[what]; other != nil && other.conn != c && !other.conn.over && !other.conn.GivenUp() &&

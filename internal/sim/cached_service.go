@@ -12,7 +12,7 @@ import (
 	"plimsoll/internal/sim/kernel"
 )
 
-// cachedConn is a gateway's connection at the service behind the cache.
+// cachedConn is the end of a gateway's connection at the service behind the cache.
 type cachedConn struct {
 	line
 	s    *shelf
@@ -23,7 +23,7 @@ type cachedConn struct {
 	rng  *rand.Rand
 }
 
-// serveCached makes the service behind the cache.
+// serveCached starts the service behind the cache.
 func (w *world) serveCached() {
 	s := &shelf{w: w, open: map[string]*fetching{}, doubled: map[int]bool{}}
 	w.shelf = s
@@ -70,7 +70,7 @@ func (c *cachedConn) onHead(h *messageHead) error {
 	return nil
 }
 
-// onEnd answers.
+// onEnd answers the request.
 func (c *cachedConn) onEnd(map[string]string) error {
 	w, s, h := c.s.w, c.s, c.head
 	path, query, _ := strings.Cut(h.words[1], "?")
@@ -95,7 +95,7 @@ func (c *cachedConn) onEnd(map[string]string) error {
 			}
 		}
 		personal := h.value("authorization") != "" ||
-			h.value("cookie") != "" // who has credentials waits apart
+			h.value("cookie") != "" // requests with credentials wait separately
 		what := fmt.Sprint(key, "\n", one.scheme, "\n", one.lang, "\n", one.coding, "\n", personal)
 		if err := s.begins(c, key, what); err != nil {
 			return err
@@ -112,18 +112,18 @@ func (c *cachedConn) onEnd(map[string]string) error {
 	return nil
 }
 
-// lifetime is what an answer says of how long it may be served. Dates are seconds from when the
-// service answers; 0 for such a field that is not there.
+// lifetime is what an answer says about how long it may be served. Dates are in seconds from the
+// time of the answer; 0 leaves the field out.
 type lifetime struct {
 	text                    string // Cache-Control
 	fresh                   time.Duration
 	date, expires, modified int
-	while, failing          time.Duration // how much longer while it is fetched again, and when that fails
-	strict                  bool          // clients cannot ask for it when it is stale
-	always                  bool          // to be validated before each use
+	while, failing          time.Duration // how much longer during a new fetch, and if that fails
+	strict                  bool          // clients cannot ask for it once it is stale
+	always                  bool          // validate before each use
 	immutable               bool
 	heuristic               bool
-	lone                    bool // not to be stored
+	lone                    bool // must not be stored
 }
 
 var lifetimes = []lifetime{
@@ -152,7 +152,7 @@ var lifetimes = []lifetime{
 	{date: -1, modified: 3600, heuristic: true},
 }
 
-// survivors are those of them that may be served for a while when the service fails.
+// survivors are the lifetimes with a time in which they may be served if the service fails.
 var survivors = slices.DeleteFunc(slices.Clone(lifetimes), func(l lifetime) bool {
 	return l.failing == 0
 })
@@ -160,7 +160,7 @@ var survivors = slices.DeleteFunc(slices.Clone(lifetimes), func(l lifetime) bool
 // maxHeuristic is the configuration's heuristic_max; heuristic is 10%.
 const maxHeuristic = 2 * time.Second
 
-// fields are the lines of an answer that has such a life; own is a word of the answer's.
+// fields are the header lines of an answer with this lifetime; own is the answer's own word.
 func (l *lifetime) fields(own string) string {
 	text := ""
 	if l.text != "" {
@@ -181,7 +181,7 @@ func (l *lifetime) fields(own string) string {
 	return text
 }
 
-// validity is for how long an answer that was asked for then may be served.
+// validity is how long an answer to a request of that time may be served.
 func (l *lifetime) validity(asked, said int64, age int) validity {
 	return validity{
 		asked: asked, said: said, fresh: int64(l.fresh), while: int64(l.while), failing: int64(l.failing),
@@ -190,7 +190,7 @@ func (l *lifetime) validity(asked, said int64, age int) validity {
 	}
 }
 
-// fails says whether the service fails by now.
+// fails reports whether the service fails now.
 func (s *shelf) fails() bool {
 	from := s.w.scenario.Cache.Fails
 	return from > 0 && s.w.kernel.Clock() >= int64(from)
@@ -222,7 +222,7 @@ func (c *cachedConn) answer(one *shelved) {
 	}
 	old := c.validates(h, one)
 	if old != nil && (life.text == "" || life.heuristic) {
-		life = lifetimes[0] // what a 304 leaves out of this stays as it was
+		life = lifetimes[0] // what this 304 leaves out keeps its old value
 	}
 	fields := life.fields(strconv.Itoa(one.serial))
 	if age > 0 {
@@ -261,8 +261,8 @@ func (c *cachedConn) answer(one *shelved) {
 	c.says(one, fields)
 }
 
-// validates is the answer that a request is about which asks whether it is still good, and is; nil
-// for none.
+// validates returns the answer that a request validates, if the service says that it is still good;
+// otherwise nil.
 func (c *cachedConn) validates(h *messageHead, one *shelved) *shelved {
 	n, err := strconv.Atoi(strings.Trim(h.value("if-none-match"), `"s`))
 	if err != nil || one.passed != "" || n >= len(c.s.answers) || c.rng.IntN(2) == 0 {
@@ -271,7 +271,7 @@ func (c *cachedConn) validates(h *messageHead, one *shelved) *shelved {
 	return c.s.answers[n]
 }
 
-// trace304 says that an answer is still good.
+// trace304 sends a 304: an answer is still good.
 func (s *shelf) trace304(c *cachedConn, old *shelved, v validity, fields string) {
 	old.times = append(old.times, v)
 	c.head = nil
@@ -279,7 +279,7 @@ func (s *shelf) trace304(c *cachedConn, old *shelved, v validity, fields string)
 	c.Write(fmt.Appendf(nil, "HTTP/1.1 304 Fine\r\nETag: \"s%d\"\r\n%s\r\n", old.serial, fields))
 }
 
-// says sends an answer, in pieces and with a framing that are drawn.
+// says sends an answer, in drawn pieces and with a drawn framing.
 func (c *cachedConn) says(one *shelved, fields string) {
 	r, w := c.rng, c.s.w
 	if one.varies || c.head.words[0] == "POST" && one.status < 400 {
@@ -352,7 +352,7 @@ func (c *cachedConn) says(one *shelved, fields string) {
 	})
 }
 
-// next sends one piece after the other.
+// next sends the pieces one by one.
 func (c *cachedConn) next(pieces [][]byte, then func()) {
 	if c.over {
 		return

@@ -12,37 +12,37 @@ import (
 	"plimsoll/internal/sim/kernel"
 )
 
-// request is what one client has asked for, and what became of it. Any part that sees its token
+// request is a client's request and what happened to it. Any part of the world that sees its token
 // looks it up here.
 type request struct {
 	RequestPlan
 	token    string
 	by       *client
-	place    int  // among those of its connection, from 0
-	from, to int  // where it stands in what the client sends
-	head     int  // how many bytes of it are its head
-	arrivals int  // heads that services have seen, retries and copies included
-	excused  int  // of these, for which a service has said that it does nothing
-	vicious  bool // a service has misbehaved over it
+	place    int  // index on its connection
+	from, to int  // its bytes in what the client sends
+	head     int  // length of its head
+	arrivals int  // heads at services, including retries and copies
+	excused  int  // arrivals for which a service has said that it does nothing
+	vicious  bool // a service has misbehaved with it
 	answered bool
-	status   int       // of the answer that came whole; 0 for none
-	live     bool      // and was a service's
-	lines    int       // of the access log
-	id       string    // that the gateway has given it
+	status   int       // of the complete answer; 0 for none
+	live     bool      // the complete answer came from a service
+	lines    int       // in the access log
+	id       string    // assigned by the gateway
 	moved    int64     // when a service last read some of its body
-	trusted  bool      // what its client claims is believed
-	framed   bool      // it is asked for in HTTP/2
+	trusted  bool      // the gateway believes its client's claims
+	framed   bool      // sent in HTTP/2
 	since    int64     // when its client began to send it
-	first    int64     // when it reached a service first
-	came     int64     // and last
-	said     int64     // when that service had said all of its answer; 0 for not yet
-	bounds   bounds    // until it came
+	first    int64     // when it first reached a service
+	came     int64     // when it last reached one
+	said     int64     // when that service had sent all of its answer; 0 for not yet
+	bounds   bounds    // largest limits until it arrived
 	odd      bool      // its client breaks a rule of HTTP/2 with it
 	talk     *talker   // of a WebSocket, on the client's side
-	talkers  []*talker // and on that of services: one for each try
+	talkers  []*talker // on the side of services: one for each try
 }
 
-// malformed is in which way the request is so that it must be refused; "" for none.
+// malformed is the defect for which the request must be refused; "" for none.
 func (q *request) malformed() string {
 	switch {
 	case q.Spoiled == 0:
@@ -57,21 +57,22 @@ func (q *request) malformed() string {
 	return ""
 }
 
-// hasTrailers says that services get the request with trailers. A copy is sent with its length and
-// has none, and nobody can tell it from the original.
+// hasTrailers reports whether services get the request with trailers. A copy is sent with its
+// length and without trailers, and a service cannot distinguish it from the original.
 func (q *request) hasTrailers() bool {
 	return q.Chunked && q.Trailers && !q.Upgrade && !q.Close && q.Path != "/copy/"
 }
 
-// mostTries is how often a gateway sends a request, however many services say that they do nothing.
+// mostTries is how often a gateway sends a request, however many services say that they did
+// nothing.
 const mostTries = 7
 
-// reached counts an arrival at a service, of a request that may be tried again so often.
+// reached counts an arrival at a service. retries is the number of retries allowed.
 func (q *request) reached(h *messageHead, retries int) error {
 	q.arrivals++
 	most := 1
 	if q.Method != "POST" {
-		most += retries + 1 // and once for a connection that its service has just closed
+		most += retries + 1 // one more if the service has just closed the connection
 	}
 	all := mostTries
 	if q.Path == "/copy/" {
@@ -93,33 +94,33 @@ func (q *request) reached(h *messageHead, retries int) error {
 // client is one client's connection.
 type client struct {
 	line
-	answer               // that is arriving
-	http2     *http2Conn // where it speaks HTTP/2
+	answer               // the answer that is arriving
+	http2     *http2Conn // nil unless it speaks HTTP/2
 	w         *world
 	plan      ClientPlan
 	rng       *rand.Rand
 	name      string
 	requests  []*request
-	out       []byte // all that it will ever send
+	out       []byte // everything that it will send
 	sent      int
-	given     int // how many of the requests may be sent by now
+	given     int // how many bytes it may send by now
 	received  int
 	r         reader
-	asked     []*request // sent, in part at least, and not answered
-	started   int        // how many of the requests have been begun
+	asked     []*request // sent at least in part, and not answered
+	started   int        // number of requests begun
 	last      bool       // an answer said that the connection ends
 	tunnel    bool
-	talk      *talker // of a WebSocket; nil else
+	talk      *talker // of a WebSocket; otherwise nil
 	echoed    int
-	sleeping  bool  // it will read on by itself
+	sleeping  bool  // it will continue to read by itself
 	stuck     bool  // it will do nothing more
-	here      bool  // it has come
-	counted   bool  // among those that its listener serves
-	connected bool  // and the gateway's kernel has answered
+	here      bool  // it has arrived
+	counted   bool  // counted among those that its listener serves
+	connected bool  // the gateway's kernel has accepted the connection
 	done      bool  // it has gone
 	moved     int64 // when anything last moved
-	rested    int64 // when it last took what had waited for it, or opened a window for that
-	idled     int64 // how long the gateway had waited for the oldest of asked, when that began
+	rested    int64 // when it last read everything available, or opened a window for it
+	idled     int64 // how long the gateway had waited for the oldest of asked when that began
 }
 
 func newClient(w *world, plan ClientPlan) *client {
@@ -145,7 +146,7 @@ func newClient(w *world, plan ClientPlan) *client {
 		c.out = c.render(c.out, q)
 		q.to = len(c.out)
 		q.head = bytes.Index(c.out[q.from:], []byte("\r\n\r\n")) + 4
-		if q.Upgrade || q.WebSocket != nil { // what would follow goes through the tunnel
+		if q.Upgrade || q.WebSocket != nil { // anything after it goes through the tunnel
 			break
 		}
 	}
@@ -167,15 +168,14 @@ func (c *client) newRequest(place int, p RequestPlan) *request {
 
 const tunnelBytes = 20_000
 
-// longestStay is after how long a client leaves whose own slowness nobody objects to. Whether it
-// has been forgotten is for watch to find out.
+// longestStay is the time after which a client leaves if nobody objects to its own slowness. watch
+// checks whether the gateway has forgotten it.
 const longestStay = 10 * time.Minute
 
-// trusted is the last part of the address of clients that the listeners trust, where they trust
-// any.
+// trusted is the last part of the address of clients that the listeners trust, if they trust any.
 const trusted = 3
 
-// address is a client's.
+// address is a client's address.
 func address(from int) netip.Addr { return netip.AddrFrom4([4]byte{192, 0, 2, byte(from)}) }
 
 func (c *client) begin() {
@@ -213,7 +213,7 @@ func (c *client) begin() {
 	c.watch()
 }
 
-// summary says what it will ask for.
+// summary lists its requests.
 func (c *client) summary() string {
 	var list []string
 	for i, q := range c.requests {
@@ -230,7 +230,7 @@ func (c *client) summary() string {
 	return strings.Join(list, ", ")
 }
 
-// next is how many bytes it may send when n requests have been answered.
+// next is how many bytes it may have sent after n answers.
 func (c *client) next(n int) int {
 	if c.plan.Pipeline || n >= len(c.requests) {
 		return len(c.out)
@@ -241,8 +241,8 @@ func (c *client) next(n int) int {
 	return c.requests[n].to
 }
 
-// settled is when the connection became idle for the gateway, which does not see how slowly a
-// client reads what its kernel has taken.
+// settled is when the connection became idle for the gateway. The gateway does not see how slowly a
+// client reads what the client's kernel has received.
 func (c *client) settled() int64 {
 	if sent := c.PeerSent(); sent > 0 {
 		return min(sent, c.moved)
@@ -326,12 +326,12 @@ func (c *client) finish(how string, do func()) {
 	}
 }
 
-// changed reads what has come, at the client's own speed.
+// changed reads what has arrived, at the client's own speed.
 func (c *client) changed() {
 	if c.done || c.sleeping {
 		return
 	}
-	if c.stuck && c.plan.Manner == Stops { // it does not even read; but its end is seen
+	if c.stuck && c.plan.Manner == Stops { // it does not even read, but notices the end
 		if ended, _ := c.Ended(); ended {
 			c.finish("is closed", c.Close)
 		}
@@ -403,15 +403,15 @@ func (c *client) take(p []byte) {
 	}
 }
 
-// noBody says which answers have none.
+// noBody reports whether an answer has no body.
 func (c *client) noBody(h *messageHead) bool {
 	status := h.status()
 	toHEAD := c.begun != nil && c.begun.Method == "HEAD"
 	return status < 200 || status == 204 || status == 304 || toHEAD
 }
 
-// errEndLate ends the reading of a client that is told 408 when only a part of its TLS end has
-// arrived: that may be a part of a head for all that the gateway can see.
+// errEndLate ends the reading of a client that gets a 408 when only a part of its TLS end has
+// arrived. For the gateway, that could be a part of a head.
 var errEndLate = errors.New("the end is late")
 
 func (c *client) onHead(h *messageHead) error {
@@ -449,7 +449,7 @@ func (c *client) onHead(h *messageHead) error {
 	return nil
 }
 
-// onEnd is the end of an answer.
+// onEnd takes the end of an answer.
 func (c *client) onEnd(trailers map[string]string) error {
 	if c.status < 200 && !c.tunnel {
 		return nil
@@ -485,20 +485,19 @@ func (c *client) onEnd(trailers map[string]string) error {
 	return nil
 }
 
-// leastGrace is how long a gateway that drains waits for a request on a connection that has none,
-// less what is on its way.
+// leastGrace is how long a draining gateway waits for a request on a connection without one, minus
+// the travel time of what is on its way.
 const leastGrace = int64(900 * time.Millisecond)
 
-// crossed says that a request may have met a connection that the gateway had just closed because it
-// was idle, as one that drains does after a second: a client must expect that (RFC 9112,
-// section 9.5).
+// crossed reports whether a request may have crossed the gateway's close of an idle connection, as
+// happens after a second of draining. A client must expect that (RFC 9112, section 9.5).
 func (c *client) crossed() bool {
 	return c.w.upgraded != nil && c.begun == nil && len(c.asked) == 1 && c.idled >= leastGrace
 }
 
-// saysMore says that the client has sent more behind a request that said it is the last: then the
-// gateway's end may meet that, and the reset takes what the client has not read yet (RFC 9112,
-// section 9.6: it must send no more).
+// saysMore reports whether the client has sent more after a request that it declared the last. The
+// gateway's close may meet those bytes, and the reset discards what the client has not read yet
+// (RFC 9112, section 9.6: it must send no more).
 func (c *client) saysMore() bool {
 	for i, q := range c.asked {
 		if (q.Old || q.Close) && i < len(c.asked)-1 {
@@ -508,7 +507,7 @@ func (c *client) saysMore() bool {
 	return false
 }
 
-// end is the end of what the gateway sends.
+// end takes the end of what the gateway sends.
 func (c *client) end(reset bool) {
 	var err error
 	if !reset && c.http2 == nil {

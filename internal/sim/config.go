@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// paths are what clients ask for. Each begins a route of its own, and the request's token follows.
+// paths are the paths of requests. Each has its own route, and the request's token follows it.
 var paths = []string{
 	"/a/", "/a/", "/a/", "/b/", "/split/", "/copy/", "/own/", "/large/", "/away/", "/nowhere/",
 	"/read/",
 }
 
-// listeners are the addresses that clients come to.
+// listeners are the addresses to which clients connect.
 var listeners = []string{"10.0.0.1:80", "10.0.0.1:81"}
 
-// largeBody is what the route /large/ answers.
+// largeBody is the answer of the route /large/.
 var largeBody = strings.Repeat("0123456789abcdef", 10_000)
 
-// longestTimeout is the longest one of routes that a reload may bring.
+// longestTimeout is the longest timeout that a reload may give routes.
 const longestTimeout = 3 * time.Second
 
 const ownBody = "the gateway's own"
@@ -29,8 +29,8 @@ const ownBody = "the gateway's own"
 // ownAnswers are the bodies of the routes that the gateway answers itself.
 var ownAnswers = map[string]string{"/own/": ownBody, "/large/": largeBody}
 
-// configuration is a configuration's text, and the knobs that are in it. n is 0 for the first one;
-// others differ from it in what a reload must carry over, replace or remove, as n draws.
+// configuration returns a configuration's text and its parameters. n is 0 for the first one. Others
+// differ from it in what a reload must carry over, replace or remove, as drawn for n.
 func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	r := s.stream(ofConfigurations, uint64(n))
 	g := s.Gateway
@@ -50,7 +50,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	}
 	g.changeBounds(r, change)
 	loops := s.Loops
-	if n%3 == 1 { // a reload leaves the loops as they are; an upgrade takes this
+	if n%3 == 1 { // a reload keeps the number of loops; an upgrade uses this one
 		loops = 1 + n%4
 	}
 	var b strings.Builder
@@ -75,7 +75,7 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	s.cacheUpstream(&b, g)
 	s.webSocketUpstream(&b, g)
 	b.WriteString("routes:\n")
-	// Services see by X-Config under which configuration a request began.
+	// X-Config tells services under which configuration a request began.
 	times := fmt.Sprintf("timeout: %v, stream_timeout: %v, tunnel_timeout: %v, "+
 		"request_headers: {set: {X-Config: \"%d\"}}, "+
 		"response_headers: {set: {X-Route: \"yes\"}}, max_body: %dB",
@@ -104,14 +104,14 @@ func (s *Scenario) configuration(n int) (string, GatewayPlan) {
 	b.WriteString(s.cacheRoute(times + s.cachedSteps(&g)))
 	b.WriteString(s.webSocketRoute(times, s.WebSockets != nil && change(0.2) && !s.Quiet))
 	fmt.Fprintf(&b, "  - {match: \"/own/{token}\", respond: {body: %q}}\n", ownBody)
-	// From a file: 160 KB of YAML take longer to read than the whole run.
+	// In a file: reading 160 KB of YAML takes longer than the whole run.
 	b.WriteString("  - {match: \"/large/{token}\", respond: {file: large.txt}}\n")
 	b.WriteString("  - {match: \"/away/{token}\", " +
 		"redirect: {to: \"https://other.test/${path.token}\"}}\n")
 	return b.String(), g
 }
 
-// changeBounds changes what a reload must carry the counts of over.
+// changeBounds changes bounds whose counts a reload must carry over.
 func (g *GatewayPlan) changeBounds(r *rand.Rand, change func(float64) bool) {
 	if g.Places > 0 && change(0.5) {
 		g.Places = 1 + r.IntN(8)
@@ -121,7 +121,7 @@ func (g *GatewayPlan) changeBounds(r *rand.Rand, change func(float64) bool) {
 	}
 }
 
-// limits are what bounds a route's requests, in number and in time.
+// limits writes the bounds of a route's requests, in number and in time.
 func (g *GatewayPlan) limits() (text string) {
 	if g.Rate > 0 {
 		text = fmt.Sprintf(", limits: [{rate: %d/s, key: client_address", 10*g.Rate)
@@ -145,7 +145,7 @@ func (g *GatewayPlan) limits() (text string) {
 	return text
 }
 
-// process writes what is not of a listener, an upstream or a route.
+// process writes the settings outside listeners, upstreams and routes.
 func (g GatewayPlan) process(b *strings.Builder, loops int) {
 	fmt.Fprintf(b, "loops: %d\ndrain: {timeout: %v}\n", loops, g.Drain)
 	b.WriteString("access_log: {path: stdout, format: json}\n")
@@ -180,13 +180,13 @@ func (s *Scenario) listener(b *strings.Builder, i, n int, g GatewayPlan, r *rand
 		cmp.Or(g.Ping, 15*time.Second))
 }
 
-// began is a configuration that requests have begun under.
+// began is a configuration under which requests have begun.
 type began struct {
 	text string
 	plan GatewayPlan
 }
 
-// began is the n-th configuration.
+// began returns the n-th configuration.
 func (w *world) began(n int) began {
 	c, known := w.configs[n]
 	if !known {
@@ -196,8 +196,8 @@ func (w *world) began(n int) began {
 	return c
 }
 
-// mayGet says whether a service is a target, in the n-th configuration, of an upstream that
-// requests for a path may go to. What a name leads to changes without a configuration.
+// mayGet reports whether, in the n-th configuration, a service is a target of an upstream for the
+// path. The addresses of a name change without a configuration.
 func (w *world) mayGet(address, path string, n int) bool {
 	text := w.began(n).text
 	for _, name := range upstreamsOf[path[:strings.IndexByte(path[1:], '/')+2]] {
@@ -211,12 +211,12 @@ func (w *world) mayGet(address, path string, n int) bool {
 	return false
 }
 
-// upstreamsOf are those that the requests for a path, and copies of them, go to.
+// upstreamsOf are the upstreams of a path's requests and their copies.
 var upstreamsOf = map[string][]string{
 	"/ws/": {"w"}, "/a/": {"a"}, "/read/": {"a"}, "/b/": {"b"}, "/split/": {"a", "b"}, "/copy/": {"a", "m"},
 }
 
-// targets are the services that an upstream has in this configuration.
+// targets draws the services of an upstream in this configuration.
 func (s *Scenario) targets(r *rand.Rand, change func(float64) bool) (list []string) {
 	for _, p := range s.Services {
 		if !change(0.2) {
@@ -233,7 +233,7 @@ func (s *Scenario) targets(r *rand.Rand, change func(float64) bool) (list []stri
 	return list
 }
 
-// upstream writes one upstream's part.
+// upstream writes one upstream.
 func (s *Scenario) upstream(
 	b *strings.Builder, name string, targets []string, g GatewayPlan,
 	r *rand.Rand, change func(float64) bool,

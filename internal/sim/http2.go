@@ -14,21 +14,21 @@ import (
 
 // HTTP2Plan is how a client speaks HTTP/2.
 type HTTP2Plan struct {
-	Streams int           // requests under way at once, at most
+	Streams int           // the most simultaneous requests
 	Window  int           // SETTINGS_INITIAL_WINDOW_SIZE
-	Step    int           // bytes by which it opens windows at first, at most; 0 for all it has read
+	Step    int           // most bytes by which it opens windows at first; 0 for all read
 	Wait    time.Duration // the longest time until it opens them
-	Frame   int           // bytes of the longest part of a head or a body in one frame
+	Frame   int           // longest part of a head or a body in one frame, in bytes
 	Table   int           // SETTINGS_HEADER_TABLE_SIZE
 	Padded  bool
-	Fuss    float64 // the share of its frames behind which one comes that changes nothing
-	Resize  float64 // likewise, one that changes its windows
-	GoAway  int     // the number of frames after which it says that it leaves; 0 for never
-	Act     string  // what it does that is not allowed, see http2Acts; "" for nothing
-	ActAt   int     // after how many frames
+	Fuss    float64 // share of its frames that are followed by one that changes nothing
+	Resize  float64 // share of its frames that are followed by one that changes its windows
+	GoAway  int     // the number of frames after which it sends GOAWAY; 0 for never
+	Act     string  // a forbidden action, see http2Acts; "" for none
+	ActAt   int     // after this many frames
 }
 
-// What the protocol says of windows and frames while nobody has said anything else.
+// The protocol's initial values for windows and frames.
 const (
 	usualWindow = 65_535
 	usualFrame  = 16_384
@@ -55,7 +55,7 @@ const (
 	flagPriority = 0x20
 )
 
-// The codes of errors that the actor distinguishes (RFC 9113, section 7).
+// The error codes that the actor distinguishes (RFC 9113, section 7).
 const (
 	noError         = 0
 	protocolError   = 1
@@ -66,55 +66,55 @@ const (
 	cancelled       = 8
 )
 
-// resets are the moments at which a stream is reset by its client.
+// resets are the moments at which a client resets a stream.
 var resets = []string{"head", "body", "asked", "answer", "content"}
 
-// http2Conn is what a client that speaks HTTP/2 has besides. It has a codec of its own: that of the
-// gateway must not judge itself.
+// http2Conn is the additional state of a client that speaks HTTP/2. It has its own codec: the
+// gateway's codec must not judge itself.
 type http2Conn struct {
 	c       *client
 	plan    HTTP2Plan
-	act     *http2Act    // that is still to come
-	blocks  bytes.Buffer // that the encoder writes to
+	act     *http2Act    // the act still to come
+	blocks  bytes.Buffer // written by the encoder
 	encoder *hpack.Encoder
 	decoder *hpack.Decoder
-	held    []byte // that came and is not a whole frame
+	held    []byte // received bytes of an incomplete frame
 
-	streams  []*http2Stream // all, in the order of their identifiers
+	streams  []*http2Stream // all streams, in the order of their identifiers
 	open     int
-	next     int // of the requests, that has not been asked for
+	next     int // index of the next request
 	last     uint32
 	frames   int // composed
-	noise    int // of these, what changes nothing
-	steps    int // by which windows were opened a little
+	noise    int // number of frames that change nothing
+	steps    int // number of times that windows were opened partly
 	composed bool
-	due      bool // it is to send on
-	opening  bool // it is to open windows
+	due      bool // a send is scheduled
+	opening  bool // an opening of windows is scheduled
 	marks    []mark
-	settings []*change // of its windows, that the gateway has not acknowledged
-	pings    []*ping   // likewise
+	settings []*change // changes of its windows that the gateway has not acknowledged
+	pings    []*ping   // not acknowledged yet
 
-	initial   int   // its INITIAL_WINDOW_SIZE, as it was said last
+	initial   int   // its latest INITIAL_WINDOW_SIZE
 	receive   int64 // what the gateway may send on all streams together
-	unopened  int   // what the gateway has sent of that, and not got back
+	unopened  int   // bytes received and not returned to that window
 	send      int64 // what it may send itself
 	theirs    int64 // the gateway's INITIAL_WINDOW_SIZE
-	greeted   bool  // the gateway's SETTINGS have come
-	connects  bool  // and offer the CONNECT that begins a WebSocket
+	greeted   bool  // the gateway's SETTINGS have arrived
+	connects  bool  // they offer the CONNECT that begins a WebSocket
 	block     []byte
-	blockOf   *http2Stream // whose field block is not complete
+	blockOf   *http2Stream // the stream whose field block is incomplete
 	blockEnds bool
 
-	lastServed uint32 // of the gateway's GOAWAY
-	ended      int    // streams that are over
-	leaving    bool   // no further request is to begin
-	warned     bool   // the gateway has said so
+	lastServed uint32 // last stream in the gateway's GOAWAY
+	ended      int    // finished streams
+	leaving    bool   // no further request will begin
+	warned     bool   // the gateway has sent a GOAWAY
 	selfish    bool   // its heads depend on themselves
-	hostile    bool   // it has done what may end the connection
-	doomed     bool   // it has done what must
+	hostile    bool   // it has done something for which the connection may end
+	doomed     bool   // it has done something for which the connection must end
 }
 
-// mark is what is true once so many bytes have gone out.
+// mark is an action for when the given number of bytes has been sent.
 type mark struct {
 	at int
 	do func()
@@ -123,7 +123,7 @@ type mark struct {
 // change is a change of INITIAL_WINDOW_SIZE.
 type change struct {
 	by   int
-	last uint32 // the last stream that had begun
+	last uint32 // the last stream begun before it
 	sent bool
 }
 
@@ -134,28 +134,28 @@ type ping struct {
 	done func()
 }
 
-// http2Stream is a request, and its answer.
+// http2Stream is a request and its answer.
 type http2Stream struct {
 	answer
 	q        *request
 	id       uint32
-	at       int   // bytes of the body that are in frames
+	at       int   // bytes of the body already in frames
 	send     int64 // what the gateway's window allows
-	receive  int64 // what it may send
+	receive  int64 // what the gateway may send
 	unopened int
-	total    int     // bytes of content that came
-	length   int     // that Content-Length says; -1 for none
+	total    int     // received bytes of content
+	length   int     // Content-Length; -1 for none
 	cut      int     // bytes of the content after which the client resets it; -1 for never
-	waits    bool    // for 100
+	waits    bool    // for a 100
 	said     bool    // all of the request is in frames
-	whole    bool    // and has been sent
-	final    bool    // the answer's head came
-	answered bool    // the answer's end came
-	given    bool    // it was reset by the gateway
-	reset    bool    // by the client
-	known    bool    // and the gateway must know that
-	closed   bool    // nothing is to come of it any more
-	talk     *talker // of a WebSocket; nil else
+	whole    bool    // all of it has been sent
+	final    bool    // the answer's head has arrived
+	answered bool    // the answer's end has arrived
+	given    bool    // the gateway has reset it
+	reset    bool    // the client has reset it
+	known    bool    // the gateway must know of that reset
+	closed   bool    // nothing more may arrive
+	talk     *talker // of a WebSocket; otherwise nil
 	odd      bool    // the client has broken a rule with it
 }
 
@@ -179,7 +179,7 @@ func newHTTP2Conn(c *client) *http2Conn {
 	return h
 }
 
-// begin is called when the connection is there.
+// begin is called when the connection is established.
 func (h *http2Conn) begin(e *kernel.Endpoint) {
 	c := h.c
 	if c.speaksTLS() {
@@ -205,7 +205,7 @@ func (h *http2Conn) begin(e *kernel.Endpoint) {
 	h.compose()
 }
 
-// stream is the one with that identifier.
+// stream returns the stream with an identifier.
 func (h *http2Conn) stream(id uint32) *http2Stream {
 	i, found := slices.BinarySearchFunc(h.streams, id, func(st *http2Stream, id uint32) int {
 		return int(st.id) - int(id)
@@ -216,7 +216,7 @@ func (h *http2Conn) stream(id uint32) *http2Stream {
 	return h.streams[i]
 }
 
-// close is called when nothing is to come of a stream any more.
+// close is called when nothing more may arrive on a stream.
 func (h *http2Conn) close(st *http2Stream) {
 	if st.closed {
 		return
@@ -231,12 +231,12 @@ func (h *http2Conn) close(st *http2Stream) {
 	h.compose()
 }
 
-// answeredOrNot takes a request off those that wait.
+// answeredOrNot removes a request from the waiting ones.
 func (c *client) answeredOrNot(q *request) {
 	c.asked = slices.DeleteFunc(c.asked, func(p *request) bool { return p == q })
 }
 
-// haveSent is called when bytes have gone out.
+// haveSent is called after bytes have been sent.
 func (h *http2Conn) haveSent() {
 	for len(h.marks) > 0 && h.marks[0].at <= h.c.sent {
 		do := h.marks[0].do
@@ -245,18 +245,18 @@ func (h *http2Conn) haveSent() {
 	}
 }
 
-// onceSent has do called when what was composed so far has been sent.
+// onceSent calls do when everything composed so far has been sent.
 func (h *http2Conn) onceSent(do func()) {
 	h.marks = append(h.marks, mark{len(h.c.out), do})
 }
 
-// sendOn goes on sending, at the client's own pace, or leaves when all is over.
+// sendOn continues to send at the client's own pace, or leaves if everything is over.
 func (h *http2Conn) sendOn() {
 	c := h.c
 	if c.done || c.stuck {
 		return
 	}
-	h.due = true // not at once
+	h.due = true // not immediately
 	h.compose()
 	if h.due = c.sent < c.given && !c.done; !h.due {
 		return
@@ -267,7 +267,8 @@ func (h *http2Conn) sendOn() {
 	})
 }
 
-// leaveIfDone ends the connection when all is answered, and what it said acknowledged.
+// leaveIfDone ends the connection when every request is answered and its own frames are
+// acknowledged.
 func (h *http2Conn) leaveIfDone() {
 	c := h.c
 	idle := h.open == 0 && (h.leaving || h.next == len(c.requests)) && c.sent == len(c.out)
@@ -280,14 +281,14 @@ func (h *http2Conn) leaveIfDone() {
 	c.finish("has all its answers", c.Close)
 }
 
-// wait is how long nothing may move on the connection.
+// wait is how long the connection may stand still.
 func (h *http2Conn) wait(g GatewayPlan) time.Duration {
 	c := h.c
 	idle := max(g.Head, g.Idle)
 	switch {
 	case h.doomed && g.Admission == 0:
 		return max(lingering, g.Head) + c.plan.Pause
-	case !h.greeted: // a handshake may come before
+	case !h.greeted: // there may be a handshake before
 		return g.Head + idle
 	}
 	longest := time.Duration(0)
@@ -299,7 +300,7 @@ func (h *http2Conn) wait(g GatewayPlan) time.Duration {
 		case st.closed:
 		case st.talk != nil && st.final:
 			longest = max(longest, st.q.rest(c, g)+h.withholds(st))
-		case st.answered: // and the request is not complete: it is to be reset
+		case st.answered: // its request is incomplete and will be reset
 			longest = max(longest, aWhile+c.plan.Pause)
 		case !st.whole:
 			longest = max(longest, slowBodies, g.Timeout, g.Stream, c.w.answering(st.q, g))
@@ -316,8 +317,8 @@ func (h *http2Conn) wait(g GatewayPlan) time.Duration {
 	return idle
 }
 
-// withholds is how long the client may rest, as it does between the pieces of what it sends, before
-// it sends what opens the window that a stream's answer waits for.
+// withholds is how long the client may pause, as between any pieces that it sends, before it sends
+// what opens the window for a stream's answer.
 func (h *http2Conn) withholds(st *http2Stream) time.Duration {
 	if c := h.c; st.final && min(st.receive, h.receive) <= 0 && c.sent < c.given {
 		return c.plan.Pause
@@ -325,7 +326,7 @@ func (h *http2Conn) withholds(st *http2Stream) time.Duration {
 	return 0
 }
 
-// end judges the connection's end.
+// end judges the end of the connection.
 func (h *http2Conn) end() {
 	c := h.c
 	if c.w.scenario.Quiet && !c.w.ending && len(c.asked) > 0 && !c.holdsUp() {
@@ -339,7 +340,7 @@ func (h *http2Conn) end() {
 	}
 }
 
-// offersHTTP2 says whether a listener of the n-th configuration offers HTTP/2.
+// offersHTTP2 reports whether a listener of the n-th configuration offers HTTP/2.
 func (s *Scenario) offersHTTP2(listener, n int) bool {
 	offers := s.Gateway.HTTP2
 	if n > 0 && !s.Quiet && offers != [2]bool{} {
@@ -359,7 +360,7 @@ func (s *Scenario) addHTTP2(r *rand.Rand, mood float64) {
 	if s.Gateway.TLS {
 		s.Gateway.HTTP2[1] = true
 	}
-	for range r.IntN(3) { // that have many at once
+	for range r.IntN(3) { // clients with many requests
 		c := drawClient(r, mood, time.Second)
 		for range r.IntN(16) {
 			c.Requests = append(c.Requests, drawRequest(r, mood))
@@ -405,7 +406,7 @@ func (s *Scenario) drawHTTP2(r *rand.Rand, c *ClientPlan, mood float64) {
 		p.Wait = between(r, 0, 4*time.Second)
 	}
 	c.HTTP2 = p
-	if s.Quiet { // many streams share what is slow for one
+	if s.Quiet { // many streams share what is slow even for one
 		c.Pieces, c.ReadRate = 0, 0
 	}
 	c.Requests = slices.Clone(c.Requests)

@@ -11,21 +11,21 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// received is a frame that came.
+// received is a received frame.
 type received struct {
 	kind, flags byte
 	stream      uint32
 	payload     []byte
-	length      int // with padding
+	length      int // including padding
 }
 
 func (f *received) has(flag byte) bool { return f.flags&flag != 0 }
 
-// notHTTP2 begins the answer of a listener that does not offer HTTP/2, or gives up waiting for the
-// client's first bytes.
+// notHTTP2 begins the answer of a listener that does not offer HTTP/2, or has stopped waiting for
+// the client's first bytes.
 var notHTTP2 = []byte("HTTP/1.1 ")
 
-// take reads what has come.
+// take reads what has arrived.
 func (h *http2Conn) take(p []byte) {
 	c := h.c
 	h.held = append(h.held, p...)
@@ -61,7 +61,7 @@ func (h *http2Conn) take(p []byte) {
 	}
 }
 
-// received takes one frame.
+// received handles one frame.
 func (h *http2Conn) received(f *received) error {
 	switch {
 	case !h.greeted && (f.kind != frameSettings || f.has(flagAck)):
@@ -106,7 +106,7 @@ func (h *http2Conn) tookSettings(f *received) error {
 		return errors.New("SETTINGS are malformed")
 	}
 	if f.has(flagAck) {
-		if h.hostile { // a flood of them is not kept
+		if h.hostile { // acknowledgements during a flood are not tracked
 			return nil
 		}
 		if len(h.settings) == 0 || !h.settings[0].sent || len(f.payload) > 0 {
@@ -135,7 +135,7 @@ func (h *http2Conn) tookSettings(f *received) error {
 	return nil
 }
 
-// answerWith acknowledges a frame, if the client still says anything.
+// answerWith acknowledges a frame, if the client still sends anything.
 func (h *http2Conn) answerWith(kind byte, payload []byte) {
 	if !h.c.stuck && !h.doomed {
 		h.frame(kind, flagAck, 0, payload)
@@ -149,7 +149,7 @@ func (h *http2Conn) tookPing(f *received) error {
 	case !f.has(flagAck):
 		h.answerWith(framePing, f.payload)
 		return nil
-	case h.hostile: // a flood of them is not kept
+	case h.hostile: // acknowledgements during a flood are not tracked
 		return nil
 	case len(h.pings) == 0 || !h.pings[0].sent || string(h.pings[0].data[:]) != string(f.payload):
 		return errors.New("it acknowledges a PING that was not sent")
@@ -182,7 +182,7 @@ func (h *http2Conn) tookWindow(f *received) error {
 	return nil
 }
 
-// tookGoAway takes GOAWAY: of the streams above the last one nothing was done.
+// tookGoAway handles GOAWAY: nothing was done for streams above the last one.
 func (h *http2Conn) tookGoAway(f *received) error {
 	c := h.c
 	if f.stream != 0 || len(f.payload) < 8 {
@@ -238,7 +238,7 @@ func (h *http2Conn) tookReset(st *http2Stream, f *received) error {
 	return nil
 }
 
-// tookData takes a part of an answer's body, which must keep to both windows.
+// tookData handles a part of an answer's body. It must fit in both windows.
 func (h *http2Conn) tookData(st *http2Stream, f *received) error {
 	n := int64(f.length)
 	if n > 0 && (n > h.receive || n > st.receive && !st.reset) {
@@ -287,7 +287,7 @@ func (h *http2Conn) tookData(st *http2Stream, f *received) error {
 	return nil
 }
 
-// tookFields takes a field block, or a part of one.
+// tookFields handles a field block, or a part of one.
 func (h *http2Conn) tookFields(st *http2Stream, f *received) error {
 	p := f.payload
 	if f.kind == frameHeaders {
@@ -325,10 +325,10 @@ func (h *http2Conn) tookFields(st *http2Stream, f *received) error {
 	return h.tookHead(st, m)
 }
 
-// forConnections are fields that no message of HTTP/2 has.
+// forConnections are fields that no HTTP/2 message may have.
 const forConnections = " connection transfer-encoding keep-alive upgrade proxy-connection te "
 
-// messageOf makes a head of fields, or trailers.
+// messageOf makes a head or trailers from fields.
 func messageOf(list []hpack.HeaderField, trailers bool) (*messageHead, error) {
 	m := &messageHead{fields: map[string]string{}}
 	for i, f := range list {
@@ -353,7 +353,7 @@ func messageOf(list []hpack.HeaderField, trailers bool) (*messageHead, error) {
 	return m, nil
 }
 
-// tookHead takes the head of an answer, which may be interim.
+// tookHead handles the head of an answer, possibly an interim one.
 func (h *http2Conn) tookHead(st *http2Stream, m *messageHead) error {
 	switch status := m.status(); {
 	case st.id > h.lastServed:
@@ -382,7 +382,7 @@ func (h *http2Conn) tookHead(st *http2Stream, m *messageHead) error {
 	return nil
 }
 
-// tookEnd takes an answer's end.
+// tookEnd handles the end of an answer.
 func (h *http2Conn) tookEnd(st *http2Stream, trailers map[string]string) error {
 	st.answered = true
 	if st.hears() {
@@ -399,7 +399,7 @@ func (h *http2Conn) tookEnd(st *http2Stream, trailers map[string]string) error {
 	switch {
 	case st.whole:
 		h.close(st)
-	case !st.said && h.c.rng.IntN(2) == 0: // nobody needs the rest
+	case !st.said && h.c.rng.IntN(2) == 0: // the rest of the request is not needed
 		h.resetStream(st)
 	}
 	return nil

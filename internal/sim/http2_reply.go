@@ -8,8 +8,8 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// step is a part of an answer. do says whether it is done; else it is called again when the
-// gateway's windows open.
+// step is a part of an answer. do returns true when it is done. Otherwise it is called again when
+// the gateway's windows open.
 type step struct {
 	wait time.Duration
 	do   func() bool
@@ -23,7 +23,7 @@ func (h *http2ServiceConn) frame(kind, flags byte, stream uint32, payload []byte
 	}
 }
 
-// slowPieces is how many pieces of a connection go out one after the other.
+// slowPieces is how many pieces of a connection are sent one by one.
 const slowPieces = 60
 
 // flush sends what was composed.
@@ -49,14 +49,14 @@ func (h *http2ServiceConn) flush() {
 			h.flush()
 		})
 	case h.ends && h.gentle:
-		h.doomed = true // it says nothing more, and waits for the gateway's end
+		h.doomed = true // it sends nothing more and waits for the gateway's end
 		c.CloseWrite()
 	case h.ends:
 		c.close()
 	}
 }
 
-// say has the steps of an answer taken, one after the other.
+// say queues the steps of an answer, which run one after another.
 func (st *servedStream) say(steps ...step) {
 	st.steps = append(st.steps, steps...)
 	st.next()
@@ -92,7 +92,7 @@ func (st *servedStream) resume() {
 	}
 }
 
-// look notes whether the stream is over.
+// look checks whether the stream is over.
 func (st *servedStream) look() {
 	if h := st.h; !st.over && (st.given || st.reset || st.above || st.ended && st.said) {
 		st.over = true
@@ -101,8 +101,8 @@ func (st *servedStream) look() {
 	}
 }
 
-// watch looks whether the gateway keeps a stream of which its client has no more need. A copy has
-// no client.
+// watch checks whether the gateway keeps a stream that its client no longer needs. A copy has no
+// client.
 func (st *servedStream) watch() {
 	w, h := st.s.w, st.h
 	q := st.asks()
@@ -125,14 +125,14 @@ func (st *servedStream) watch() {
 	})
 }
 
-// letGo is how long the gateway may keep a try that nobody needs any more. A client that has gone
-// may have left more to read than the gateway takes.
+// letGo is how long the gateway may keep a try that nobody needs any more. A client that has left
+// may have left more to read than the gateway accepts.
 func (w *world) letGo() time.Duration {
 	g := w.longest()
 	return slowBodies + g.Timeout + g.Stream + 3*g.Send + w.slack()
 }
 
-// expected answers Expect, or not.
+// expected may answer an Expect.
 func (st *servedStream) expected() {
 	switch st.rng.IntN(4) {
 	case 0: // it does not know Expect
@@ -160,7 +160,7 @@ func (st *servedStream) answer() {
 	st.respond(wait, status, size)
 }
 
-// head sends the head of an answer, and its end where there is no body.
+// head sends the head of an answer, and its end if there is no body.
 func (st *servedStream) head(status int, ends bool, fields ...string) {
 	list := []hpack.HeaderField{{Name: ":status", Value: strconv.Itoa(status)}}
 	if status >= 200 {
@@ -173,7 +173,7 @@ func (st *servedStream) head(status int, ends bool, fields ...string) {
 	st.fields(list, ends)
 }
 
-// fields sends a field block, in one frame or several.
+// fields sends a field block in one or more frames.
 func (st *servedStream) fields(list []hpack.HeaderField, ends bool) {
 	h := st.h
 	if h.rng.IntN(20) == 0 {
@@ -222,14 +222,14 @@ func (st *servedStream) fields(list []hpack.HeaderField, ends bool) {
 	}
 }
 
-// isSaid notes that all of the answer has been composed.
+// isSaid records that the whole answer has been composed.
 func (st *servedStream) isSaid() {
 	st.said = true
 	st.arrival.isSaid()
 	st.look()
 }
 
-// content sends a part of the body as far as the gateway's windows allow.
+// content sends a part of the body, as far as the gateway's windows allow.
 func (st *servedStream) content(data []byte, ends bool) func() bool {
 	h := st.h
 	return func() bool {
@@ -255,7 +255,7 @@ func (st *servedStream) content(data []byte, ends bool) func() bool {
 	}
 }
 
-// data sends content, for which there is room in the windows.
+// data sends content that fits in the windows.
 func (st *servedStream) data(content []byte, ends bool) {
 	h := st.h
 	flags := byte(0)
@@ -276,7 +276,7 @@ func (st *servedStream) data(content []byte, ends bool) {
 	}
 }
 
-// respond answers well.
+// respond sends a good answer.
 func (st *servedStream) respond(wait time.Duration, status, size int) {
 	r := st.rng
 	if r.IntN(12) == 0 {
@@ -328,7 +328,7 @@ func (st *servedStream) body(text []byte, ends bool) {
 	}
 }
 
-// resetWith resets the stream. A PING behind that tells when the gateway must know.
+// resetWith resets the stream. The PING after it shows when the gateway must know of the reset.
 func (st *servedStream) resetWith(code int) {
 	if st.over || st.h.doomed {
 		return
@@ -342,7 +342,7 @@ func (st *servedStream) resetWith(code int) {
 	h.flush()
 }
 
-// refuse resets the stream, and says that nothing was done for it.
+// refuse resets the stream with the message that nothing was done for it.
 func (st *servedStream) refuse() {
 	if !st.over {
 		st.asks().excused++
@@ -350,7 +350,7 @@ func (st *servedStream) refuse() {
 	}
 }
 
-// pingThen sends PING, and calls then when it is acknowledged.
+// pingThen sends a PING and calls then at its acknowledgement.
 func (h *http2ServiceConn) pingThen(then func()) {
 	p := &ping{done: then}
 	binary.BigEndian.PutUint64(p.data[:], h.rng.Uint64())
@@ -358,7 +358,7 @@ func (h *http2ServiceConn) pingThen(then func()) {
 	h.frame(framePing, 0, 0, p.data[:])
 }
 
-// openLater has windows opened, when the service comes to it.
+// openLater schedules an opening of windows.
 func (h *http2ServiceConn) openLater() {
 	if h.opening || h.unopened == 0 && !h.anyUnopened() {
 		return
@@ -384,7 +384,7 @@ func (h *http2ServiceConn) anyUnopened() bool {
 	return false
 }
 
-// openWindows opens windows by what was read, or at first by a part of it.
+// openWindows opens windows by the bytes read, or at first by a part of them.
 func (h *http2ServiceConn) openWindows() {
 	part := func(n int) int {
 		if h.plan.Step > 0 && h.steps < slowPieces {
@@ -415,7 +415,7 @@ func (h *http2ServiceConn) openConnection(n int) {
 	h.frame(frameWindow, 0, 0, number(n))
 }
 
-// beside does what belongs to no answer, now and then.
+// beside occasionally sends frames that belong to no answer.
 func (h *http2ServiceConn) beside() {
 	r := h.rng
 	if h.c.over || h.doomed || !h.settled {
@@ -448,13 +448,13 @@ func (h *http2ServiceConn) fuss() {
 		h.frame(framePriority, 0, 1+2*uint32(h.rng.IntN(20)), append(number(0), byte(h.rng.IntN(256))))
 	case 2:
 		h.frame(byte(0x20+h.rng.IntN(100)), byte(h.rng.IntN(256)), id, make([]byte, h.rng.IntN(300)))
-	case 3: // of what it says it will take, all of it is unknown
+	case 3: // an unknown setting
 		h.sendSettings(appendSetting(nil, uint16(0x20+h.rng.IntN(100)), h.rng.IntN(1000)),
 			settingsChange{window: -1, streams: -2})
 	}
 }
 
-// resize changes its windows, and how many streams it takes. A bound of none is for a while.
+// resize changes its windows and its limit of streams. A limit of 0 lasts only for a while.
 func (h *http2ServiceConn) resize() {
 	r := h.rng
 	ch := settingsChange{window: -1, streams: -2}
@@ -486,8 +486,9 @@ func (h *http2ServiceConn) resize() {
 	h.openLater()
 }
 
-// leave announces the connection's end. It warns first, and when the gateway must know that, it
-// says which streams it has served; or it does that at once, and leaves some of them out.
+// leave announces the end of the connection. Usually it sends a warning first and, once the gateway
+// must know it, the last stream that it serves. A rough one sends the latter at once and omits some
+// streams.
 func (h *http2ServiceConn) leave() {
 	h.leaving = true
 	if h.plan.Rough {
@@ -507,8 +508,8 @@ func (h *http2ServiceConn) goAway(last uint32, code int) {
 	h.frame(frameGoAway, 0, 0, append(append(number(int(last)), number(code)...), "bye"...))
 }
 
-// leaveRoughly says of streams above any one that it did nothing for them. That is not true where
-// it has begun an answer.
+// leaveRoughly says that it did nothing for the streams above a drawn one. That is untrue if it has
+// begun to answer one of them.
 func (h *http2ServiceConn) leaveRoughly() {
 	r, quiet := h.rng, h.c.s.w.scenario.Quiet
 	least := uint32(0)
@@ -549,7 +550,7 @@ func (h *http2ServiceConn) leaveRoughly() {
 	}
 }
 
-// endIfDone ends a connection that was left, when all that it serves is over.
+// endIfDone ends a connection that it has left, when everything it serves is over.
 func (h *http2ServiceConn) endIfDone() {
 	if h.left && h.open == 0 && h.limit%4 == 1 {
 		h.ends, h.gentle = true, true
@@ -557,7 +558,8 @@ func (h *http2ServiceConn) endIfDone() {
 	}
 }
 
-// upset breaks a rule that is the connection's. Behind half a frame it would be that frame's content.
+// upset breaks a rule of the connection. After half a frame, the bytes would count as that frame's
+// content.
 func (h *http2ServiceConn) upset() {
 	if h.ends {
 		return

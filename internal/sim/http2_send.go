@@ -11,8 +11,8 @@ import (
 // ahead is how many bytes of frames a client composes beyond what it has sent.
 const ahead = 32 << 10
 
-// mostNoise bounds the frames of one connection that change nothing: a gateway may take more for a
-// flood.
+// mostNoise bounds the frames of one connection that change nothing: the gateway may consider more
+// of them a flood.
 const mostNoise = 80
 
 // frame appends a frame to what the client sends.
@@ -34,10 +34,10 @@ func appendSetting(list []byte, id uint16, value int) []byte {
 
 func number(n int) []byte { return binary.BigEndian.AppendUint32(nil, uint32(n)) }
 
-// compose makes frames of what can be said now.
+// compose makes frames of what can be sent now.
 func (h *http2Conn) compose() {
 	c := h.c
-	if h.composed { // it is doing so
+	if h.composed { // it is already composing
 		return
 	}
 	h.composed = true
@@ -49,7 +49,7 @@ func (h *http2Conn) compose() {
 	h.leaveIfDone()
 }
 
-// push has what was composed sent.
+// push schedules the sending of what was composed.
 func (h *http2Conn) push() {
 	c := h.c
 	c.given = len(c.out)
@@ -62,7 +62,7 @@ func (h *http2Conn) push() {
 	}
 }
 
-// composeOne begins a request or goes on with one. It says whether there was one.
+// composeOne begins or continues a request. It returns false if there was none.
 func (h *http2Conn) composeOne() bool {
 	c := h.c
 	var ready []*http2Stream
@@ -72,7 +72,7 @@ func (h *http2Conn) composeOne() bool {
 		}
 	}
 	begins := !h.leaving && h.next < len(c.requests) && h.open < h.plan.Streams &&
-		(h.greeted || c.requests[h.next].WebSocket == nil) // else it may not be known that it may
+		(h.greeted || c.requests[h.next].WebSocket == nil) // SETTINGS must allow WebSockets
 	switch {
 	case begins && (len(ready) == 0 || c.rng.IntN(2) == 0):
 		q := c.requests[h.next]
@@ -86,7 +86,7 @@ func (h *http2Conn) composeOne() bool {
 	return true
 }
 
-// mayGoOn says whether more of the stream's body can be sent, or its end.
+// mayGoOn reports whether more of the stream's body, or its end, can be sent.
 func (h *http2Conn) mayGoOn(st *http2Stream) bool {
 	left := st.left()
 	if st.talk != nil && left == 0 {
@@ -139,7 +139,7 @@ func (h *http2Conn) ask(q *request) {
 	h.openLater()
 }
 
-// sayAll notes that all of the request is in frames.
+// sayAll records that all of the request is in frames.
 func (h *http2Conn) sayAll(st *http2Stream) {
 	c := h.c
 	st.said = true
@@ -157,7 +157,7 @@ func (h *http2Conn) sayAll(st *http2Stream) {
 	}
 }
 
-// requestFields are the fields of a request's head.
+// requestFields returns the fields of a request's head.
 func (h *http2Conn) requestFields(st *http2Stream) []hpack.HeaderField {
 	c, q := h.c, st.q
 	target := q.target()
@@ -227,7 +227,7 @@ func (h *http2Conn) encode(list []hpack.HeaderField) []byte {
 	return append([]byte(nil), h.blocks.Bytes()...)
 }
 
-// head sends a field block, in one frame or several.
+// head sends a field block in one or more frames.
 func (h *http2Conn) head(id uint32, block []byte, ends bool) {
 	c := h.c
 	flags := byte(0)
@@ -323,7 +323,7 @@ func (h *http2Conn) endBody(st *http2Stream) {
 	}
 }
 
-// resetStream resets a stream. A PING behind that tells when the gateway must know.
+// resetStream resets a stream. The PING after it shows when the gateway must know of the reset.
 func (h *http2Conn) resetStream(st *http2Stream) {
 	c := h.c
 	if st.reset || st.given || st.closed || c.stuck || c.done || h.doomed {
@@ -339,7 +339,7 @@ func (h *http2Conn) resetStream(st *http2Stream) {
 	h.onceSent(func() { h.close(st) })
 }
 
-// pingThen sends PING, and calls then when it is acknowledged.
+// pingThen sends a PING and calls then at its acknowledgement.
 func (h *http2Conn) pingThen(then func()) {
 	p := &ping{done: then}
 	binary.BigEndian.PutUint64(p.data[:], h.c.rng.Uint64())
@@ -348,7 +348,7 @@ func (h *http2Conn) pingThen(then func()) {
 	h.onceSent(func() { p.sent = true })
 }
 
-// composeBeside sends what belongs to no request, now and then.
+// composeBeside occasionally sends frames that belong to no request.
 func (h *http2Conn) composeBeside() {
 	c := h.c
 	if h.noise < mostNoise && c.rng.Float64() < h.plan.Fuss {
@@ -375,7 +375,7 @@ func (h *http2Conn) fuss() {
 	switch c.rng.IntN(4) {
 	case 0:
 		h.pingThen(func() {})
-	case 1: // of any stream, one too that is over, or has not begun
+	case 1: // for any stream, even one that is over or has not begun
 		id = 1 + 2*uint32(c.rng.IntN(int(h.last)+2))
 		h.frame(framePriority, 0, id, append(number(0), byte(c.rng.IntN(256))))
 	case 2:
@@ -403,8 +403,8 @@ func (h *http2Conn) resize() {
 	h.openLater()
 }
 
-// noteSettings is called when SETTINGS were composed. What they allow the gateway may do as soon as
-// it can have seen them; what they forbid it must not do once it has acknowledged them.
+// noteSettings is called after composing SETTINGS. The gateway may use what they allow as soon as
+// it can have seen them, and must respect what they forbid once it has acknowledged them.
 func (h *http2Conn) noteSettings() {
 	ch := h.settings[len(h.settings)-1]
 	h.onceSent(func() {
@@ -415,7 +415,7 @@ func (h *http2Conn) noteSettings() {
 	})
 }
 
-// shift moves the windows of the streams that a change is about.
+// shift moves the windows of the streams that a change affects.
 func (h *http2Conn) shift(ch *change) {
 	for _, st := range h.streams {
 		if st.id <= ch.last {
@@ -424,7 +424,7 @@ func (h *http2Conn) shift(ch *change) {
 	}
 }
 
-// opens opens a window, for which the gateway may have waited.
+// opens opens a window. The gateway may have waited for it.
 func (h *http2Conn) opens(window *int64, by int) {
 	if *window <= 0 {
 		h.c.rested = h.c.w.kernel.Clock()
@@ -432,7 +432,7 @@ func (h *http2Conn) opens(window *int64, by int) {
 	*window += int64(by)
 }
 
-// openLater has windows opened, when the client comes to it.
+// openLater schedules an opening of windows.
 func (h *http2Conn) openLater() {
 	c := h.c
 	if h.opening || c.done || c.stuck || h.unopened == 0 && !h.anyUnopened() {
@@ -458,7 +458,7 @@ func (h *http2Conn) anyUnopened() bool {
 	return false
 }
 
-// openWindows opens windows by what was read, or at first by a part of it.
+// openWindows opens windows by the bytes read, or at first by a part of them.
 func (h *http2Conn) openWindows() {
 	left := false
 	part := func(n int) int {

@@ -12,83 +12,83 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// http2ServiceConn is what a service's connection that speaks HTTP/2 has besides. Like http2Conn it
-// has a codec of its own, and looks at the gateway as a client.
+// http2ServiceConn is the additional state of a service's connection in HTTP/2. Like http2Conn it
+// has its own codec; it sees the gateway as a client.
 type http2ServiceConn struct {
 	c       *serviceConn
 	plan    HTTP2ServicePlan
 	rng     *rand.Rand
-	out     []byte // composed, and not sent
+	out     []byte // composed but not sent
 	blocks  bytes.Buffer
 	encoder *hpack.Encoder
 	decoder *hpack.Decoder
-	held    []byte // that came and is not a whole frame
+	held    []byte // received bytes of an incomplete frame
 
 	streams  map[uint32]*servedStream
-	order    []*servedStream // the same, in the order of their identifiers
-	open     int             // that are not over
+	order    []*servedStream // the same streams, in the order of their identifiers
+	open     int             // number of streams that are not over
 	highest  uint32
-	settings []settingsChange // that the gateway has not acknowledged
-	pings    []*ping          // likewise
+	settings []settingsChange // changes that the gateway has not acknowledged
+	pings    []*ping          // not acknowledged yet
 	frames   int
-	noise    int // of these, what changes nothing
-	steps    int // by which windows were opened a little
+	noise    int // number of frames that change nothing
+	steps    int // number of times that windows were opened partly
 
-	initial  int   // its INITIAL_WINDOW_SIZE, as it was said last
-	acked    int   // as it was acknowledged last
-	most     int   // its MAX_CONCURRENT_STREAMS that was acknowledged last; -1 for no bound
+	initial  int   // its latest INITIAL_WINDOW_SIZE
+	acked    int   // the latest acknowledged one
+	most     int   // its latest acknowledged MAX_CONCURRENT_STREAMS; -1 for no bound
 	receive  int64 // what the gateway may send on all streams together
-	unopened int   // what the gateway has sent of that, and not got back
+	unopened int   // bytes received and not returned to that window
 	send     int64 // what it may send itself
 	theirs   int64 // the gateway's INITIAL_WINDOW_SIZE
 
 	block     []byte
-	blockOf   uint32 // whose field block is not complete; 0 for none
+	blockOf   uint32 // the stream whose field block is incomplete; 0 for none
 	blockEnds bool
 
-	prefaced bool // the gateway's preface has come
-	greeted  bool // and its SETTINGS
-	settled  bool // its own have gone out
-	sending  bool // some of out is to go out by itself
-	opening  bool // it is to open windows
-	leaving  bool // it has said GOAWAY
+	prefaced bool // the gateway's preface has arrived
+	greeted  bool // the gateway's SETTINGS have arrived
+	settled  bool // its own SETTINGS have been sent
+	sending  bool // a send of a part of out is scheduled
+	opening  bool // an opening of windows is scheduled
+	leaving  bool // it has sent a GOAWAY
 	limit    uint32
-	left     bool // and the gateway knows
-	ends     bool // the connection is to end when all is sent
-	gentle   bool // in its own direction, so that nothing that was sent is lost
-	hostile  bool // it has done what may end the connection
-	doomed   bool // it has done what must
+	left     bool // the gateway knows of the GOAWAY
+	ends     bool // the connection ends when everything is sent
+	gentle   bool // it ends its own direction only, so that nothing sent is lost
+	hostile  bool // it has done something for which the connection may end
+	doomed   bool // it has done something for which the connection must end
 }
 
-// settingsChange are SETTINGS that are on their way.
+// settingsChange is a change by SETTINGS that are on their way.
 type settingsChange struct {
 	window  int // INITIAL_WINDOW_SIZE; -1 for no change
-	by      int // by which that grew
+	by      int // growth of that size
 	streams int // MAX_CONCURRENT_STREAMS; -2 for no change, -1 for no bound
 }
 
-// servedStream is a request, and the answer to it.
+// servedStream is a request and its answer.
 type servedStream struct {
 	arrival
 	h        *http2ServiceConn
 	id       uint32
 	send     int64 // what the gateway's window allows
-	receive  int64 // what it may send
+	receive  int64 // what the gateway may send
 	unopened int
-	length   int    // that Content-Length says; -1 for none
-	steps    []step // of the answer, that are still to come
-	began    bool   // an answer has been decided
-	headed   bool   // its head has gone out
+	length   int    // Content-Length; -1 for none
+	steps    []step // remaining steps of the answer
+	began    bool   // an answer has been chosen
+	headed   bool   // the answer's head has been sent
 	ended    bool   // the gateway has sent all of the request
 	said     bool   // the service has sent all of the answer
-	given    bool   // it was reset by the gateway
-	reset    bool   // by the service
-	known    bool   // and the gateway knows that
+	given    bool   // the gateway has reset it
+	reset    bool   // the service has reset it
+	known    bool   // the gateway knows of that reset
 	above    bool   // it is above the last stream of GOAWAY: nothing is done for it
 	odd      bool   // the service has broken a rule with it
-	over     bool   // for one of these reasons
-	waiting  bool   // for the gateway's windows
-	missed   int64  // since when nobody needs it any more, and it is not reset
+	over     bool   // it is over, for one of these reasons
+	waiting  bool   // it waits for the gateway's windows
+	missed   int64  // since when it is unneeded but not reset
 }
 
 var http2Preface = []byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
@@ -104,7 +104,7 @@ func newHTTP2ServiceConn(c *serviceConn) *http2ServiceConn {
 	return h
 }
 
-// greet has the service's SETTINGS sent.
+// greet schedules the service's SETTINGS.
 func (h *http2ServiceConn) greet() {
 	if h.plan.Mute {
 		return
@@ -126,7 +126,7 @@ func (h *http2ServiceConn) greet() {
 			h.decoder.SetAllowedMaxDynamicTableSize(uint32(h.plan.Table))
 		}
 		early := h.out
-		h.out, h.settled = nil, true // they come first
+		h.out, h.settled = nil, true // SETTINGS come first
 		h.sendSettings(list, ch)
 		h.out = append(h.out, early...)
 		if h.rng.IntN(2) == 0 {
@@ -136,8 +136,8 @@ func (h *http2ServiceConn) greet() {
 	})
 }
 
-// sendSettings sends SETTINGS. What they allow the gateway may do from now on; what they forbid it
-// must not do once it has acknowledged them.
+// sendSettings sends SETTINGS. The gateway may use what they allow from now on, and must respect
+// what they forbid once it has acknowledged them.
 func (h *http2ServiceConn) sendSettings(list []byte, ch settingsChange) {
 	if ch.window >= 0 {
 		ch.by = ch.window - h.initial
@@ -151,7 +151,7 @@ func (h *http2ServiceConn) sendSettings(list []byte, ch settingsChange) {
 	h.frame(frameSettings, 0, 0, list)
 }
 
-// take reads what has come.
+// take reads what has arrived.
 func (h *http2ServiceConn) take(p []byte) error {
 	h.held = append(h.held, p...)
 	if !h.prefaced {
@@ -185,7 +185,7 @@ func (h *http2ServiceConn) take(p []byte) error {
 	return nil
 }
 
-// received takes one frame.
+// received handles one frame.
 func (h *http2ServiceConn) received(f *received) error {
 	switch {
 	case !h.greeted && (f.kind != frameSettings || f.has(flagAck)):
@@ -218,12 +218,13 @@ func (h *http2ServiceConn) received(f *received) error {
 	return h.tookData(st, f)
 }
 
-// mayGet says whether such a frame may come on the stream, which is nil where it has not begun.
+// mayGet checks whether such a frame may arrive on the stream. The stream is nil if it has not
+// begun.
 func (st *servedStream) mayGet(f *received) error {
 	switch {
 	case st == nil:
 		return errors.New("the stream has not begun")
-	case f.kind == frameReset && (st.odd || st.h.hostile): // for each thing that it does wrong
+	case f.kind == frameReset && (st.odd || st.h.hostile): // one for each violation
 	case st.known:
 		return errors.New("the service has reset the stream before, and the gateway knows")
 	case st.given:
@@ -239,7 +240,7 @@ func (h *http2ServiceConn) tookSettings(f *received) error {
 		return errors.New("SETTINGS are malformed")
 	}
 	if f.has(flagAck) {
-		if h.hostile { // a flood of them is not kept
+		if h.hostile { // acknowledgements during a flood are not tracked
 			return nil
 		}
 		if len(h.settings) == 0 || len(f.payload) > 0 {
@@ -270,7 +271,7 @@ func (h *http2ServiceConn) tookSettings(f *received) error {
 	return nil
 }
 
-// acknowledged is called when the gateway keeps to a change from now on.
+// acknowledged is called when the gateway respects a change from now on.
 func (h *http2ServiceConn) acknowledged(ch settingsChange) {
 	if ch.streams > -2 {
 		h.most = ch.streams
@@ -284,7 +285,7 @@ func (h *http2ServiceConn) acknowledged(ch settingsChange) {
 	}
 }
 
-// mayBegin says how many streams the gateway may have open, and what window a new one has.
+// mayBegin returns how many streams the gateway may have open, and the window of a new one.
 func (h *http2ServiceConn) mayBegin() (streams int, window int64) {
 	streams, window = h.most, int64(h.acked)
 	for _, ch := range h.settings {
@@ -303,7 +304,7 @@ func (h *http2ServiceConn) tookPing(f *received) error {
 	case !f.has(flagAck):
 		h.frame(framePing, flagAck, 0, f.payload)
 		return nil
-	case h.hostile: // a flood of them is not kept
+	case h.hostile: // acknowledgements during a flood are not tracked
 		return nil
 	case len(h.pings) == 0 || string(h.pings[0].data[:]) != string(f.payload):
 		return errors.New("it acknowledges a PING that was not sent")
@@ -348,7 +349,7 @@ func (h *http2ServiceConn) tookWindow(f *received) error {
 	return nil
 }
 
-// tookData takes a part of a request's body, which must keep to both windows.
+// tookData handles a part of a request's body. It must fit in both windows.
 func (h *http2ServiceConn) tookData(st *servedStream, f *received) error {
 	n := int64(f.length)
 	if n > 0 && (n > h.receive || n > st.receive) {
@@ -374,7 +375,7 @@ func (h *http2ServiceConn) tookData(st *servedStream, f *received) error {
 	return nil
 }
 
-// tookEnd takes a request's end.
+// tookEnd handles the end of a request.
 func (h *http2ServiceConn) tookEnd(st *servedStream, trailers map[string]string) error {
 	if st.length >= 0 && st.length != st.got {
 		return fmt.Errorf("%s has %d bytes, and Content-Length is %d", st.token, st.got, st.length)
@@ -405,7 +406,7 @@ func (h *http2ServiceConn) tookReset(st *servedStream, f *received) error {
 	return nil
 }
 
-// tookFields takes a part of a field block: of a request's head, or of its trailers.
+// tookFields handles a part of a field block, of a request's head or of its trailers.
 func (h *http2ServiceConn) tookFields(f *received) error {
 	if f.kind == frameHeaders {
 		h.block, h.blockOf, h.blockEnds = nil, f.stream, f.has(flagEnd)
@@ -447,7 +448,7 @@ func (h *http2ServiceConn) tookTrailers(st *servedStream, f *received, fields []
 	return h.tookEnd(st, m.fields)
 }
 
-// tookHead takes the head of a request.
+// tookHead handles the head of a request.
 func (h *http2ServiceConn) tookHead(id uint32, fields []hpack.HeaderField) error {
 	w := h.c.s.w
 	m, err := requestOf(fields)
@@ -499,7 +500,7 @@ func (h *http2ServiceConn) tookHead(id uint32, fields []hpack.HeaderField) error
 	return err
 }
 
-// requestOf makes a head of a request's fields.
+// requestOf makes a head from a request's fields.
 func requestOf(list []hpack.HeaderField) (*messageHead, error) {
 	pseudo := map[string]string{}
 	for len(list) > 0 && strings.HasPrefix(list[0].Name, ":") {

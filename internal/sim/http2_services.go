@@ -9,24 +9,24 @@ import (
 type HTTP2ServicePlan struct {
 	Streams int           // MAX_CONCURRENT_STREAMS; -1 for no bound
 	Window  int           // INITIAL_WINDOW_SIZE
-	Step    int           // bytes by which it opens windows at first, at most; 0 for all it has read
+	Step    int           // most bytes by which it opens windows at first; 0 for all read
 	Wait    time.Duration // the longest time until it opens them
-	Frame   int           // bytes of the longest part of a body in one frame
+	Frame   int           // longest part of a body in one frame, in bytes
 	Table   int           // HEADER_TABLE_SIZE
 	Padded  bool
-	Fuss    float64       // the share of its frames behind which one comes that changes nothing
-	Resize  float64       // the share of requests at which it changes its windows and bounds
-	None    bool          // of the bounds it names may be 0, for a while
-	Late    time.Duration // until its SETTINGS go out
-	Mute    bool          // they never do
-	Eager   bool          // they go out before it has heard anything; then it speaks nothing else
+	Fuss    float64       // share of its frames that are followed by one that changes nothing
+	Resize  float64       // share of requests at which it changes its windows and limits
+	None    bool          // its limits may be 0 for a while
+	Late    time.Duration // longest delay of its SETTINGS
+	Mute    bool          // it never sends SETTINGS
+	Eager   bool          // it sends SETTINGS first, and then speaks only HTTP/2
 	GoAway  int           // the number of requests after which it leaves; 0 for never
-	Rough   bool          // it leaves without a warning, and says that it did not do some of them
-	Pieces  int           // bytes of the longest piece that it sends at once; 0 for all there is
-	Upsets  float64       // the share of requests at which it does what breaks the connection
+	Rough   bool          // it leaves without a warning and disowns some requests
+	Pieces  int           // longest piece that it sends at once, in bytes; 0 for no limit
+	Upsets  float64       // share of requests at which it breaks the connection
 }
 
-// protocols are what the n-th configuration has the upstreams spoken to in.
+// protocols are the protocols of the upstreams in the n-th configuration.
 func (s *Scenario) protocols(n int) [3]string {
 	list := s.Gateway.Protocols
 	if n > 0 && s.Gateway.Shifting {
@@ -38,7 +38,7 @@ func (s *Scenario) protocols(n int) [3]string {
 	return list
 }
 
-// drawProtocol is what an upstream may be spoken to in.
+// drawProtocol draws the protocol of an upstream.
 func (s *Scenario) drawProtocol(r *rand.Rand) string {
 	if s.Gateway.UpstreamTLS {
 		return []string{"auto", "h2", "h2", "", "http1"}[r.IntN(5)]
@@ -46,7 +46,7 @@ func (s *Scenario) drawProtocol(r *rand.Rand) string {
 	return []string{"h2c", "h2c", "h2c", "http1", ""}[r.IntN(5)]
 }
 
-// addHTTP2Services makes services speak HTTP/2, and upstreams be spoken to in it.
+// addHTTP2Services makes services speak HTTP/2, and upstreams use it.
 func (s *Scenario) addHTTP2Services(r *rand.Rand, mood float64) {
 	if r.IntN(2) == 0 {
 		return
@@ -67,7 +67,7 @@ func (s *Scenario) addHTTP2Services(r *rand.Rand, mood float64) {
 	if s.Quiet && r.IntN(2) == 0 {
 		s.leaveSuddenly(r)
 	}
-	if r.IntN(4) == 0 { // few connections carry much
+	if r.IntN(4) == 0 { // few connections with many requests
 		g.MaxConnections = 1 + r.IntN(2)
 		g.MaxPending = max(g.MaxPending, 50)
 		for i := range s.Services {
@@ -81,8 +81,8 @@ func (s *Scenario) addHTTP2Services(r *rand.Rand, mood float64) {
 	}
 }
 
-// contend has requests of all classes wait for few slots, on loops of which each has connections to
-// other targets: they carry many requests, and do not move.
+// contend makes requests of all classes wait for few slots. Each loop has connections to different
+// targets: they carry many requests and do not move between loops.
 func (s *Scenario) contend(r *rand.Rand) {
 	g := &s.Gateway
 	const long = 3 * time.Second
@@ -101,15 +101,15 @@ func (s *Scenario) contend(r *rand.Rand) {
 		c := drawClient(r, 0, time.Second)
 		c.Requests, c.Pieces, c.ReadRate = nil, 0, 0
 		for range 6 {
-			path := []string{"/a/", "/read/"}[r.IntN(2)] // of the first class and the last
+			path := []string{"/a/", "/read/"}[r.IntN(2)] // the first class and the last
 			c.Requests = append(c.Requests, RequestPlan{Method: "GET", Path: path, Body: -1})
 		}
 		s.Clients = append(s.Clients, c)
 	}
 }
 
-// leaveSuddenly makes services leave without a warning on a quiet day. That fails no request which
-// can be sent again, and here all can: their bodies are short, and held.
+// leaveSuddenly makes services leave without a warning in a quiet scenario. That fails no request
+// that can be sent again. Here all can: their bodies are short and held.
 func (s *Scenario) leaveSuddenly(r *rand.Rand) {
 	s.Gateway.HoldBody = 0
 	for i := range s.Services {

@@ -10,20 +10,20 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// http2Vice is a way in which services misbehave over one request in HTTP/2.
+// http2Vice is a way in which services misbehave with one request in HTTP/2.
 type http2Vice struct {
 	name  string
 	apply func(st *servedStream, wait time.Duration)
 }
 
-// then is an answer of one step.
+// then makes an answer of one step.
 func then(do func(st *servedStream)) func(*servedStream, time.Duration) {
 	return func(st *servedStream, wait time.Duration) {
 		st.say(step{wait, func() bool { do(st); return true }})
 	}
 }
 
-// wrongly is one whose step breaks a rule of the stream.
+// wrongly makes an answer whose step breaks a rule of the stream.
 func wrongly(do func(st *servedStream)) func(*servedStream, time.Duration) {
 	return then(func(st *servedStream) {
 		st.odd = true
@@ -31,14 +31,14 @@ func wrongly(do func(st *servedStream)) func(*servedStream, time.Duration) {
 	})
 }
 
-// withHead is an answer with such fields, which are wrong.
+// withHead makes an answer with wrong fields.
 func withHead(ends bool, fields ...string) func(*servedStream, time.Duration) {
 	return wrongly(func(st *servedStream) {
 		st.head(200, ends, append([]string{"x-size", "0"}, fields...)...)
 	})
 }
 
-// withFields is an answer of such fields.
+// withFields makes an answer that consists of the fields.
 func withFields(fields ...string) func(*servedStream, time.Duration) {
 	return wrongly(func(st *servedStream) {
 		var list []hpack.HeaderField
@@ -49,12 +49,12 @@ func withFields(fields ...string) func(*servedStream, time.Duration) {
 	})
 }
 
-// codes are what streams are reset with, with a code that nobody knows among them.
+// codes are the codes for resetting streams, including an unknown one.
 var codes = []int{noError, protocolError, 2, flowError, streamClosed, cancelled, 11, 13, 77}
 
 func (st *servedStream) anyCode() int { return codes[st.rng.IntN(len(codes))] }
 
-// part sends a head, and a part of the body that it announces.
+// part sends a head and a part of the body that it announces.
 func (st *servedStream) part(announced int) {
 	st.odd = st.odd || st.toHEAD()
 	fields := []string{"x-size", strconv.Itoa(announced)}
@@ -65,7 +65,7 @@ func (st *servedStream) part(announced int) {
 	st.content(noiseOf(st.token+"down").bytes(0, st.rng.IntN(announced)), false)()
 }
 
-// http2Vices are all of them.
+// http2Vices are all vices.
 var http2Vices = []http2Vice{
 	{"a reset", then(func(st *servedStream) { st.resetWith(st.anyCode()) })},
 	{"a refusal", then((*servedStream).refuse)},
@@ -91,7 +91,7 @@ var http2Vices = []http2Vice{
 	})},
 	{"a reset behind the answer", then(func(st *servedStream) {
 		st.head(200, true, "x-size", "0")
-		st.resetWith(noError) // where the request is not whole
+		st.resetWith(noError) // only matters if the request is incomplete
 	})},
 	{"a part of a body, and the connection's end", then(func(st *servedStream) {
 		st.part(100_000)
@@ -102,7 +102,7 @@ var http2Vices = []http2Vice{
 		st.part(50_000)
 		st.h.hostile, st.s.w.brokenHTTP2 = true, true
 		st.h.out = append(st.h.out, 0, 0, 100, frameData, flagEnd)
-		st.h.ends, st.h.doomed = true, true // what others said behind it would be its content
+		st.h.ends, st.h.doomed = true, true // later bytes would be its content
 	})},
 	{"a flood of interim answers", wrongly(func(st *servedStream) {
 		for range 1 + st.rng.IntN(300) {
@@ -111,8 +111,8 @@ var http2Vices = []http2Vice{
 	})},
 	{"a long answer", func(st *servedStream, wait time.Duration) { st.respond(wait, 200, 3_000_000) }},
 	{"a length that is too small", wrongly(func(st *servedStream) {
-		// Where the content comes in several frames, its first five bytes may have gone on as the
-		// whole body.
+		// If the content comes in several frames, its first five bytes may have been forwarded as
+		// the whole body.
 		st.head(200, false, "x-size", "5", "content-length", "5")
 		if !st.toHEAD() {
 			st.content(noiseOf(st.token+"down").bytes(0, 10), true)()
@@ -165,7 +165,7 @@ var http2Vices = []http2Vice{
 	{"a long head", then(func(st *servedStream) {
 		long := strings.Repeat("x", 1+st.rng.IntN(100_000))
 		st.odd = true
-		if len(long) > 60_000 { // the gateway may take it for an attack
+		if len(long) > 60_000 { // the gateway may consider it an attack
 			st.h.hostile, st.s.w.brokenHTTP2 = true, true
 		}
 		st.head(200, true, "x-size", "0", "x-long", long)
@@ -181,7 +181,7 @@ var http2Vices = []http2Vice{
 		st.h.frame(frameWindow, 0, st.id, number(0))
 	})},
 	{"a window opened too far", wrongly(func(st *servedStream) {
-		st.h.hostile, st.s.w.brokenHTTP2 = true, true // windows that grow later are the connection's
+		st.h.hostile, st.s.w.brokenHTTP2 = true, true // later growth breaks the connection
 		st.h.frame(frameWindow, 0, st.id, number(math.MaxInt32))
 		st.receive += math.MaxInt32
 	})},
@@ -195,8 +195,7 @@ var http2Vices = []http2Vice{
 	})},
 }
 
-// http2Upset is what a service does that it may not, on a connection, with its newest stream or
-// besides.
+// http2Upset is a forbidden action of a service on a connection, with its newest stream or without.
 type http2Upset struct {
 	name string
 	harm harm
@@ -208,7 +207,7 @@ func upsetting(kind, flags byte, payload []byte) func(*http2ServiceConn, *served
 	return func(h *http2ServiceConn, _ *servedStream) { h.frame(kind, flags, 0, payload) }
 }
 
-// http2Upsets are all of them.
+// http2Upsets are all upsets.
 var http2Upsets = []http2Upset{
 	{"an answer to no request", ofConnection, func(h *http2ServiceConn, _ *servedStream) {
 		h.frame(frameHeaders, flagEndHead|flagEnd, h.highest+200, []byte{0x88})
@@ -257,8 +256,8 @@ var http2Upsets = []http2Upset{
 	{"what is not a frame", ofConnection, func(h *http2ServiceConn, _ *servedStream) {
 		h.out = append(h.out, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"...)
 	}},
-	// What the first GOAWAY leaves out may have gone elsewhere when the second comes (RFC 9113,
-	// section 6.8), so the first one's limit stays: a request above it, which was on its way,
+	// When the second GOAWAY arrives, requests excluded by the first may have gone elsewhere (RFC
+	// 9113, section 6.8). So the first one's limit remains: a request above it that was on its way
 	// counts as not sent.
 	{"a last stream that grows", ofEither, func(h *http2ServiceConn, _ *servedStream) {
 		h.leaving, h.limit = true, h.highest
@@ -286,7 +285,7 @@ var http2Upsets = []http2Upset{
 	}},
 }
 
-// mustEnd looks whether the gateway has ended the connection, for which there is a reason.
+// mustEnd checks that the gateway ends the connection, for the reason why.
 func (h *http2ServiceConn) mustEnd(why string) {
 	w := h.c.s.w
 	w.kernel.After(lingering+w.slack(), func() {
@@ -300,9 +299,9 @@ func (h *http2ServiceConn) mustEnd(why string) {
 	})
 }
 
-// isTaken says that a client may still take an answer that was whole before the connection had to
-// end: the gateway passes such a one on, however slowly the client reads, and ends the connection
-// then.
+// isTaken reports whether a client may still be reading an answer that was complete before the
+// connection had to end. The gateway delivers such an answer, however slowly the client reads, and
+// then ends the connection.
 func (h *http2ServiceConn) isTaken() bool {
 	return slices.ContainsFunc(h.order, func(st *servedStream) bool {
 		q := st.asks()

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// http2Spoilers are ways in which a request's head is malformed, as spoilers are for HTTP/1.
+// http2Spoilers are ways to malform a request's head, like spoilers for HTTP/1.
 var http2Spoilers = []struct {
 	name    string
 	refused bool
@@ -47,7 +47,7 @@ var http2Spoilers = []struct {
 	}},
 }
 
-// longCookie is so long that a head may have two of them, and hardly anything else.
+// longCookie is so long that a head has room for two of them and almost nothing else.
 var longCookie = strings.Repeat("x", 17_500)
 
 func adding(pairs ...string) func([]hpack.HeaderField) []hpack.HeaderField {
@@ -63,19 +63,19 @@ func adding(pairs ...string) func([]hpack.HeaderField) []hpack.HeaderField {
 type harm uint8
 
 const (
-	ofStream     harm = iota // the newest stream alone
-	ofConnection             // the connection, which must end
-	ofEither                 // perhaps the connection
+	ofStream     harm = iota // only the newest stream
+	ofConnection             // the connection must end
+	ofEither                 // the connection may end
 )
 
-// http2Act is what a client does that it may not, with its newest stream or besides.
+// http2Act is a forbidden action of a client, with its newest stream or without.
 type http2Act struct {
 	name string
 	harm harm
 	do   func(h *http2Conn, st *http2Stream)
 }
 
-// http2Acts are all of them.
+// http2Acts are all acts.
 var http2Acts = []http2Act{
 	{"a window of a stream opened by nothing", ofStream, func(h *http2Conn, st *http2Stream) {
 		h.frame(frameWindow, 0, st.id, number(0))
@@ -195,7 +195,7 @@ func flood(times int, kind, flags byte, payload []byte) func(*http2Conn, *http2S
 	}
 }
 
-// askMore begins many requests, whatever is under way.
+// askMore begins many requests, regardless of others in progress.
 func (h *http2Conn) askMore(times int, p RequestPlan) {
 	for range times {
 		p.Number = 1000 + len(h.streams)
@@ -205,7 +205,7 @@ func (h *http2Conn) askMore(times int, p RequestPlan) {
 	}
 }
 
-// misbehave does what the client may not do, once, as soon as there is a stream to do it with.
+// misbehave does the client's forbidden action once, as soon as there is a stream for it.
 func (h *http2Conn) misbehave() {
 	if len(h.streams) == 0 {
 		return
@@ -231,7 +231,7 @@ func (h *http2Conn) misbehave() {
 	}
 	st.said = true
 	h.doomed = a.harm == ofConnection
-	// The gateway may take it for nothing, where the stream was over.
+	// If the stream was over, the gateway may ignore the action.
 	h.onceSent(func() {
 		h.resetStream(st)
 		h.push()

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// judge says whether an answer may be given to its request.
+// judge checks whether an answer may be given to its request.
 func (a *answer) judge() error {
 	q, quiet := a.begun, a.c.w.scenario.Quiet
 	switch {
@@ -40,8 +40,9 @@ func (a *answer) judge() error {
 	return nil
 }
 
-// wasLeft says that services had just left the connections that the request met: each of its tries did,
-// or one of which the gateway has passed on more than it holds, so that there is no other.
+// wasLeft reports whether the request failed because services had just left its connections: either
+// in all of its tries, or in one that could not be repeated because the gateway had forwarded more
+// than it holds.
 func (q *request) wasLeft(g GatewayPlan) bool {
 	held := 64 << 10 // by default
 	if g.HoldBody > 0 {
@@ -50,19 +51,19 @@ func (q *request) wasLeft(g GatewayPlan) bool {
 	return q.excused >= mostTries || q.excused > 0 && q.Body > held
 }
 
-// holdsUp says that the client takes its time, and that there are so few places that others may get
-// its own: a full pool is shared between addresses.
+// holdsUp reports whether the client is slow and there are so few places that others may take its
+// own: a full pool is shared between addresses.
 func (c *client) holdsUp() bool {
 	return c.isSlow() && c.w.scenario.Gateway.isFullWith(len(c.w.scenario.Clients))
 }
 
-// isSlow says that the client may take its time.
+// isSlow reports whether the client may be slow.
 func (c *client) isSlow() bool {
 	return c.plan.Pause > 0 || c.plan.ReadRate > 0 || c.plan.ReadWait > 0 || c.http2 != nil
 }
 
-// keptOut says that the request may have waited for a place to no end: slow clients can have all
-// there are. An address keeps its share of the places for as long as its requests take.
+// keptOut reports whether the request may have waited for a place forever: slow clients may occupy
+// all of them. An address keeps its share of the places as long as its requests take.
 func (a *answer) keptOut() bool {
 	with := 1
 	for _, c := range a.c.w.people {
@@ -73,13 +74,13 @@ func (a *answer) keptOut() bool {
 	return a.status == 503 && a.c.w.scenario.Gateway.isFullWith(with)
 }
 
-// isFullWith says that there may be fewer places at a target, or an upstream, than so many clients.
-// Where the limit adapts, or a reload changes it, there may be one.
+// isFullWith reports whether a target or an upstream may have fewer places than the number of
+// clients. If the limit is adaptive or a reload changes it, there may be only one.
 func (g *GatewayPlan) isFullWith(clients int) bool {
 	return g.MaxConnections < clients || g.Slots+g.Places > 0 && clients > 1
 }
 
-// answeredWith checks the fields of an answer that the gateway itself has set.
+// answeredWith checks the fields of an answer that the gateway has set.
 func (q *request) answeredWith(h *messageHead, own bool) error {
 	switch {
 	case own && h.status() == 308 && h.value("location") != "https://other.test/"+q.token:
@@ -95,7 +96,7 @@ func (q *request) answeredWith(h *messageHead, own bool) error {
 	return nil
 }
 
-// arrivedWith checks the fields of a request that the gateway must take out, or set.
+// arrivedWith checks the fields of a request that the gateway must remove or set.
 func (q *request) arrivedWith(h *messageHead) error {
 	for name, value := range h.fields {
 		if strings.Contains(value, claimed) && !q.trusted {
@@ -116,10 +117,11 @@ func (q *request) arrivedWith(h *messageHead) error {
 	return nil
 }
 
-// classes are those of the routes that are not of class P1.
+// classes are the classes of the routes that are not P1.
 var classes = map[string]string{"/a/": "P0", "/read/": "P2"}
 
-// toldAs checks what a service is told of a request's class and deadline, under a configuration.
+// toldAs checks the class and the deadline that a service is told about a request, under a
+// configuration.
 func (q *request) toldAs(h *messageHead, g GatewayPlan) error {
 	class, told := q.class(), h.value("x-class")
 	if told != class || h.value("x_class") != "" {
@@ -143,19 +145,19 @@ func (q *request) toldAs(h *messageHead, g GatewayPlan) error {
 	return nil
 }
 
-// mayRefuse are the statuses below 500 by which the gateway may refuse a good request: no route (a
-// reload took it), and slowness.
+// mayRefuse are the statuses below 500 with which the gateway may refuse a good request: no route
+// (after a reload removed it), and slowness.
 var mayRefuse = map[int]bool{404: true, 408: true}
 
-// isPlain says that it speaks plain text where TLS is expected: that is not a request.
+// isPlain reports whether it speaks plain text where TLS is expected. That is not a request.
 func (c *client) isPlain() bool { return c.plan.Plain && c.meetsTLS() }
 
 func (c *client) speaksTLS() bool { return !c.plan.Plain && c.meetsTLS() }
 
-// meetsTLS says that its listener expects TLS.
+// meetsTLS reports whether its listener expects TLS.
 func (c *client) meetsTLS() bool { return c.plan.Listener == 1 && c.w.scenario.Gateway.TLS }
 
-// mayGet says whether the gateway itself may give its request that status below 500.
+// mayGet reports whether the gateway itself may answer the request with this status below 500.
 func (a *answer) mayGet() bool {
 	q := a.begun
 	switch g := a.c.w.scenario.Gateway; a.status {
@@ -171,22 +173,22 @@ func (a *answer) mayGet() bool {
 	return mayRefuse[a.status]
 }
 
-// wrongMethod says that the request's route is for another method.
+// wrongMethod reports whether the request's route is for another method.
 func (q *request) wrongMethod() bool {
 	return q.Path == "/read/" && q.Method != "GET" && q.Method != "HEAD"
 }
 
-// admission is what a listener bounds: the connections of one address, or of all.
+// admission identifies what a listener limits: the connections of one address, or of all.
 type admission struct {
 	listener int
 	from     int // 0 for all addresses
 }
 
-// admitted counts a client that is served, and checks that its listener keeps to its bounds.
-// Another process, and a listener that a reload brings back, count from zero.
+// admitted counts a client that is served, and checks its listener's limits. Another process, and a
+// listener that a reload brings back, start from zero.
 func (c *client) admitted() {
 	w, g := c.w, c.w.scenario.Gateway
-	if w.recounted || c.counted || c.GivenUp() { // it may read what it was sent before it was given up
+	if w.recounted || c.counted || c.GivenUp() { // it may read data sent before it was given up
 		return
 	}
 	c.counted = true

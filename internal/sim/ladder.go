@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Where the gateway has a ladder, routes have static answers, which repeat the request's token.
-// Where it bounds what is under way, too, so does the route with a cache: what is fresh is then
-// given beyond that.
+// If the gateway has a ladder, routes have static answers, which repeat the request's token. If it
+// also limits the requests in progress, so does the route with a cache: beyond that limit it serves
+// fresh stored answers.
 
-// fallbackStatus is that of static answers, which nothing else has.
+// fallbackStatus is the status of static answers; nothing else uses it.
 const fallbackStatus = 203
 
 // fallback is the static answer of a route, which repeats a variable; "" without a ladder.
@@ -20,7 +20,7 @@ func (g *GatewayPlan) fallback(variable string) string {
 	return fmt.Sprintf(", fallback: {status: %d, body: \"later for ${%s}\"}", fallbackStatus, variable)
 }
 
-// cachedSteps is what the route with a cache has of the ladder. In some scenarios its class is P0.
+// cachedSteps are the ladder's steps on the route with a cache. In some scenarios its class is P0.
 func (s *Scenario) cachedSteps(g *GatewayPlan) string {
 	text := g.fallback("query")
 	if s.cachedIsP0() {
@@ -34,7 +34,7 @@ func (s *Scenario) cachedSteps(g *GatewayPlan) string {
 
 func (s *Scenario) cachedIsP0() bool { return s.Gateway.Ladder && s.Seed%3 == 0 }
 
-// classes writes what the SLA classes are.
+// classes writes the SLA classes.
 func (g *GatewayPlan) classes() string {
 	keys := [3]string{}
 	if g.Slots > 0 || g.Places > 0 {
@@ -71,7 +71,7 @@ func (q *request) class() string {
 	return "P1"
 }
 
-// stepsDown takes the head of an answer that says that it stands in for the live one.
+// stepsDown takes the head of an answer that declares itself a substitute for the live one.
 func (a *answer) stepsDown(h *messageHead) error {
 	q, step := a.begun, h.value("x-degraded")
 	static := a.own && a.status == fallbackStatus

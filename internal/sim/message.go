@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// reader reads one HTTP/1.1 message after the other from bytes as they come. It is the actors' own,
-// and small on purpose: the gateway's codec must not judge itself.
+// reader parses HTTP/1.1 messages from bytes as they arrive. It belongs to the actors and is small
+// on purpose: the gateway's codec must not judge itself.
 type reader struct {
-	requests bool // reads requests; else responses
+	requests bool // it reads requests; otherwise responses
 	noBody   func(h *messageHead) bool
 
 	onHead   func(h *messageHead) error
@@ -19,7 +19,7 @@ type reader struct {
 	onEnd    func(trailers map[string]string) error
 	held     []byte
 	state    readState
-	left     int // of the body or the chunk
+	left     int // remaining bytes of the body or the chunk
 	trailers map[string]string
 	untilEnd bool // the body ends with the connection
 }
@@ -56,8 +56,8 @@ func (h *messageHead) status() int {
 	return n
 }
 
-// feed takes what came, and keeps p. An error means that it is not HTTP, or that a callback gave
-// one.
+// feed parses received bytes and keeps p. An error means that they are not HTTP, or comes from a
+// callback.
 func (r *reader) feed(p []byte) error {
 	if len(r.held) == 0 {
 		r.held = p
@@ -72,7 +72,7 @@ func (r *reader) feed(p []byte) error {
 	}
 }
 
-// ended is told that no more comes, which ends a body that has no other end.
+// ended is called when no more bytes will arrive. That ends a body without another end.
 func (r *reader) ended() error {
 	if r.untilEnd && r.state == inBody {
 		return r.end()
@@ -143,7 +143,7 @@ func (r *reader) head() (bool, error) {
 	return true, r.frame(h)
 }
 
-// frame finds where the message ends.
+// frame determines where the message ends.
 func (r *reader) frame(h *messageHead) error {
 	coding, length := h.value("transfer-encoding"), h.value("content-length")
 	r.trailers, r.untilEnd = nil, false

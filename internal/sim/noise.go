@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 )
 
-// Bodies are noise that begins at a place which belongs to the request's token, so that a byte that
-// is missing, doubled or another request's shows where it stands.
+// Bodies are noise that starts at a position derived from the request's token. So a missing,
+// repeated or foreign byte shows where it is.
 var noiseText = func() []byte {
 	const printable = "abcdefghijklmnopqrstuvwxyz0123456789"
 	r := rand.New(rand.NewPCG(1, 2))
@@ -23,19 +23,19 @@ type noise struct{ start int }
 
 func noiseOf(token string) noise { return noise{int(hashOf(token))} }
 
-// hashOf is a number of 16 bits that belongs to a text.
+// hashOf is a 16-bit number derived from a text.
 func hashOf(text string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(text))
 	return h.Sum64() % uint64(len(noiseText))
 }
 
-// bytes are n bytes of the body from its offset on.
+// bytes returns length bytes of the body, from an offset on.
 func (n noise) bytes(offset, length int) []byte {
 	return n.append(make([]byte, 0, length), offset, length)
 }
 
-// append appends n bytes of the body from its offset on.
+// append appends length bytes of the body, from an offset on.
 func (n noise) append(to []byte, offset, length int) []byte {
 	for length > 0 {
 		at := (n.start + offset) % len(noiseText)
@@ -46,7 +46,7 @@ func (n noise) append(to []byte, offset, length int) []byte {
 	return to
 }
 
-// is says whether p is what stands at an offset.
+// is reports whether p is the text at an offset.
 func (n noise) is(offset int, p []byte) bool {
 	for len(p) > 0 {
 		at := (n.start + offset) % len(noiseText)

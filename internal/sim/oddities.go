@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// oddities are what happens now and then beside a scenario's common way: each is drawn for itself,
-// and where it is drawn it is frequent enough to meet others.
+// oddities are rare features of scenarios. Each is drawn on its own. Where one is drawn, it is
+// frequent enough to coincide with others.
 var oddities = []struct {
-	share float64 // of the scenarios that have it
-	rude  bool    // not on quiet days
+	share float64 // share of the scenarios that have it
+	rude  bool    // not in quiet scenarios
 	apply func(r *rand.Rand, s *Scenario)
 }{
 	{0.3, false, func(r *rand.Rand, s *Scenario) { // trailers
@@ -21,7 +21,7 @@ var oddities = []struct {
 		s.requests(r, 0.1, func(q *RequestPlan) { q.Absolute = q.Spoiled == 0 })
 	}},
 	{0.2, false, func(_ *rand.Rand, s *Scenario) { s.Gateway.Via = true }},
-	{0.2, true, func(r *rand.Rand, s *Scenario) { // bodies that are not what they say
+	{0.2, true, func(r *rand.Rand, s *Scenario) { // bodies that differ from their declaration
 		s.requests(r, 0.2, func(q *RequestPlan) {
 			if q.Chunked && q.Spoiled == 0 {
 				q.Torn = true
@@ -29,7 +29,7 @@ var oddities = []struct {
 		})
 	}},
 	{0.2, true, func(r *rand.Rand, s *Scenario) { s.Gateway.MaxBody = 1 + r.IntN(100_000) }},
-	{0.15, true, func(r *rand.Rand, s *Scenario) { // as many connections as a listener may have
+	{0.15, true, func(r *rand.Rand, s *Scenario) { // limits on the connections of a listener
 		s.Gateway.MaxClients = 1 + r.IntN(1+r.IntN(len(s.Clients)))
 		if r.IntN(2) == 0 {
 			s.Gateway.MaxClients, s.Gateway.PerAddress = 0, 1+r.IntN(3)
@@ -49,13 +49,13 @@ var oddities = []struct {
 			s.clients(r, 0.3, func(c *ClientPlan) { c.Plain = true })
 		}
 	}},
-	{0.15, false, func(r *rand.Rand, s *Scenario) { // connections that are idle to their end
+	{0.15, false, func(r *rand.Rand, s *Scenario) { // connections that are idle until the end
 		s.clients(r, 0.3, func(c *ClientPlan) { c.Stays = true })
 	}},
-	{0.15, false, func(r *rand.Rand, s *Scenario) { // bodies are not held
+	{0.15, false, func(r *rand.Rand, s *Scenario) { // bodies that are not held
 		s.Gateway.HoldBody = 1 + r.IntN(2)*r.IntN(65_536)
 	}},
-	{0.15, false, func(r *rand.Rand, s *Scenario) { // clients that wait for 100
+	{0.15, false, func(r *rand.Rand, s *Scenario) { // clients that wait for a 100
 		s.Gateway.HoldBody = 1 + r.IntN(2)*r.IntN(4096)
 		s.clients(r, 0.5, func(c *ClientPlan) {
 			for i := range c.Requests {
@@ -65,7 +65,7 @@ var oddities = []struct {
 			}
 		})
 	}},
-	{0.07, false, func(r *rand.Rand, s *Scenario) { // services that read slowly what is long
+	{0.07, false, func(r *rand.Rand, s *Scenario) { // services that read long bodies slowly
 		for i := range s.Services {
 			p := &s.Services[i]
 			p.Sip, p.Rest = 1<<14+r.IntN(1<<16), between(r, 0, 30*time.Millisecond)
@@ -92,7 +92,7 @@ var oddities = []struct {
 			}
 		})
 	}},
-	{0.07, true, func(r *rand.Rand, s *Scenario) { // connections move between loops, and end then
+	{0.07, true, func(r *rand.Rand, s *Scenario) { // connections move between loops and then end
 		s.Loops, s.Gateway.MaxIdle = 2+r.IntN(2), r.IntN(4)
 		for i := range s.Services {
 			s.Services[i].Slow = between(r, 0, 3*time.Millisecond)
@@ -115,7 +115,7 @@ var oddities = []struct {
 	{0.15, false, func(r *rand.Rand, s *Scenario) {
 		s.Gateway.SlowStart = between(r, 0, 3*time.Second)
 	}},
-	{0.07, true, func(r *rand.Rand, s *Scenario) { // one address has the pool
+	{0.07, true, func(r *rand.Rand, s *Scenario) { // one address fills the pool
 		s.Gateway.MaxConnections, s.Gateway.MaxPending = 2+r.IntN(5), 50
 		s.Gateway.Pending, s.Gateway.PerAddress = between(r, time.Second, 6*time.Second), 0
 		const long = 6 * time.Second
@@ -133,18 +133,18 @@ var oddities = []struct {
 			s.Clients = append(s.Clients, c)
 		}
 	}},
-	{0.07, false, func(r *rand.Rand, s *Scenario) { // everybody comes while a process takes over
+	{0.07, false, func(r *rand.Rand, s *Scenario) { // all clients come while a process takes over
 		at := between(r, 100*time.Millisecond, 2*time.Second)
 		s.Acts = append(s.Acts, Act{at, "upgrade", r.IntN(1000)})
 		s.clients(r, 0.7, func(c *ClientPlan) { c.At = at + between(r, 0, 30*time.Millisecond) })
 	}},
-	{0.1, false, func(r *rand.Rand, s *Scenario) { // addresses that are taken
+	{0.1, false, func(r *rand.Rand, s *Scenario) { // addresses already in use
 		for range 1 + r.IntN(3) {
 			s.Acts = append(s.Acts, Act{between(r, 0, 3*time.Second), "taken-reload", r.IntN(1000)})
 		}
 	}},
-	// Something stands behind an answer that fills a read. The connection's next request is too
-	// long for the loop's batch, in whose time the gateway would notice by itself.
+	// More data follows an answer that fills a read. The connection's next request is too long for
+	// the loop's batch; within a batch, the gateway would notice the data by itself.
 	{0.07, true, func(r *rand.Rand, s *Scenario) {
 		s.Kernel.RecvBuffer, s.Gateway.UpstreamTLS = 4<<20, false
 		for i := range s.Services {
@@ -163,9 +163,9 @@ var oddities = []struct {
 			s.Clients = append(s.Clients, c)
 		}
 	}},
-	// A crowd is at the door when the gateway ends and has no time left: loops still accept when
-	// clients are cut off, and handshakes begin behind that. They say a few bytes and fall silent
-	// for longer than a gateway that ends waits for handshakes.
+	// A crowd of clients connects when the gateway ends and has no time left: loops still accept
+	// while clients are cut off, and handshakes begin after that. The clients send a few bytes and
+	// then fall silent for longer than an ending gateway waits for handshakes.
 	{0.02, true, func(r *rand.Rand, s *Scenario) {
 		at := between(r, 50*time.Millisecond, time.Second)
 		s.Acts = []Act{{At: at, What: "end"}}
@@ -182,7 +182,7 @@ var oddities = []struct {
 			s.Clients = append(s.Clients, c)
 		}
 	}},
-	{0.25, false, func(r *rand.Rand, s *Scenario) { // targets' concurrency is limited
+	{0.25, false, func(r *rand.Rand, s *Scenario) { // limits on the concurrency of targets
 		s.Gateway.Slots, s.Gateway.Adaptive = 1+r.IntN(6), r.IntN(2) == 0
 		s.Gateway.Patience = 20 * time.Second
 		if !s.Quiet {
@@ -192,14 +192,14 @@ var oddities = []struct {
 	{0.2, true, func(r *rand.Rand, s *Scenario) { // breakers
 		s.Gateway.Breaker = between(r, 10*time.Millisecond, 2*time.Second)
 	}},
-	{0.2, true, func(r *rand.Rand, s *Scenario) { // admission, of loops that do not get their processors
+	{0.2, true, func(r *rand.Rand, s *Scenario) { // admission control, with late loops
 		s.Kernel.Stall, s.Kernel.StallFor = 0.2, 20*time.Millisecond
 		s.Gateway.Admission = between(r, time.Millisecond, 8*time.Millisecond)
 	}},
 	{0.2, true, func(r *rand.Rand, s *Scenario) { // rate limits
 		s.Gateway.Rate, s.Gateway.Shaped = 1+r.IntN(50), r.IntN(2) == 0
 	}},
-	{0.2, true, func(r *rand.Rand, s *Scenario) { // bounds on what is under way
+	{0.2, true, func(r *rand.Rand, s *Scenario) { // limits on requests in progress
 		s.Gateway.InFlight = 1 + r.IntN(12)
 		s.Gateway.PerClient = 1 + r.IntN(s.Gateway.InFlight)
 	}},
@@ -217,25 +217,25 @@ var oddities = []struct {
 		})
 	}},
 	{0.3, true, func(_ *rand.Rand, s *Scenario) { s.Gateway.Ladder = true }},
-	{0.15, true, func(r *rand.Rand, s *Scenario) { // clients that fall silent while they wait for long
+	{0.15, true, func(r *rand.Rand, s *Scenario) { // clients that fall silent during a long wait
 		g := &s.Gateway
 		g.Ping, g.Timeout = time.Second, between(r, 14*time.Second, 16*time.Second)
 		g.Head, g.Send, g.Idle = min(g.Head, time.Second), min(g.Send, time.Second), min(g.Idle, time.Second)
 		s.clients(r, 0.3, func(c *ClientPlan) { c.Manner = Stops })
 	}},
-	{0.15, true, func(r *rand.Rand, s *Scenario) { // rate limits of all kinds, which reloads change
+	{0.15, true, func(r *rand.Rand, s *Scenario) { // rate limits of all kinds, changed by reloads
 		algorithms := []string{"token_bucket", "gcra", "fixed_window", "sliding_window", "sliding_log"}
 		s.Gateway.Rate, s.Gateway.Shaped = 1+r.IntN(8), r.IntN(4) == 0
 		s.Gateway.Algorithm, s.Gateway.Values = algorithms[r.IntN(len(algorithms))], 1+r.IntN(40)
 	}},
-	{0.25, false, func(r *rand.Rand, s *Scenario) { // a bound on all targets of an upstream
+	{0.25, false, func(r *rand.Rand, s *Scenario) { // a limit on all targets of an upstream
 		s.Gateway.Places = 1 + r.IntN(8)
 		s.Gateway.Patience = 20 * time.Second
 		if !s.Quiet {
 			s.Gateway.Patience = between(r, 10*time.Millisecond, 2*time.Second)
 		}
 	}},
-	{0.07, true, func(r *rand.Rand, s *Scenario) { // a route has all it may while configurations change
+	{0.07, true, func(r *rand.Rand, s *Scenario) { // a route at its limit during reloads
 		g := &s.Gateway
 		g.InFlight = 2 + r.IntN(3)
 		g.PerClient = 1 + r.IntN(g.InFlight)
@@ -261,7 +261,7 @@ var oddities = []struct {
 			s.Services[i].Slow = 20 * time.Second
 		}
 	}},
-	{0.05, true, func(r *rand.Rand, s *Scenario) { // services have too much to do, and say so
+	{0.05, true, func(r *rand.Rand, s *Scenario) { // services are overloaded and say so
 		s.Gateway.Attempts, s.Gateway.MaxConnections = 1+r.IntN(3), 100
 		for i := range s.Services {
 			s.Services[i].Sheds = 0.3 + 0.6*r.Float64()
@@ -289,7 +289,7 @@ var oddities = []struct {
 	}},
 }
 
-// addOddities draws which oddities a scenario has.
+// addOddities draws the oddities of a scenario.
 func (s *Scenario) addOddities(r *rand.Rand) {
 	for _, o := range oddities {
 		if odd := r.Float64() < o.share; odd && !(o.rude && s.Quiet) {

@@ -18,7 +18,7 @@ import (
 	"plimsoll/internal/upstream"
 )
 
-// drawAct is what the operator does.
+// drawAct draws an act of the operator.
 func drawAct(r *rand.Rand, quiet bool) string {
 	acts := []string{"reload", "reload", "reload", "look", "names", "upgrade"}
 	if !quiet {
@@ -28,14 +28,13 @@ func drawAct(r *rand.Rand, quiet bool) string {
 	return acts[r.IntN(len(acts))]
 }
 
-// due is called when the time for an act has come. Acts wait for each other, as the operator is one
-// person.
+// due is called when an act is due. Acts wait for each other, because the operator is one person.
 func (w *world) due(a Act) {
 	w.queue = append(w.queue, a)
 	w.nextAct()
 }
 
-// nextAct begins acts until one is under way, or none is due.
+// nextAct begins acts until one runs in the background or none is due.
 func (w *world) nextAct() {
 	for len(w.queue) > 0 && !w.acting && !w.ending {
 		a := w.queue[0]
@@ -46,7 +45,7 @@ func (w *world) nextAct() {
 	}
 }
 
-// background does what may block on a goroutine of its own.
+// background runs what may block on its own goroutine.
 func (w *world) background(do func()) {
 	w.acting = true
 	go func() {
@@ -130,8 +129,8 @@ func (w *world) act(a Act) {
 	}
 }
 
-// part notes that there will be another memory of the cache: that of the n-th configuration, or,
-// where n is less than 0, of another process.
+// part records that there will be another cache memory: that of the n-th configuration or, if n is
+// negative, of another process.
 func (w *world) part(n int) {
 	if s := w.shelf; s != nil {
 		s.parted = s.parted || n < 0 || w.scenario.cacheMemory(n) != w.scenario.cacheMemory(0)
@@ -161,7 +160,7 @@ func (w *world) purge(g *instance, n int) {
 	})
 }
 
-// takenAddress is one that another program of the machine listens on.
+// takenAddress is an address on which another program of the machine listens.
 const takenAddress = "10.0.0.1:99"
 
 func (w *world) configure(text string) {
@@ -170,13 +169,13 @@ func (w *world) configure(text string) {
 	}
 }
 
-// looks are what the admin address is asked.
+// looks are the paths that the operator requests from the admin address.
 var looks = []string{
 	"/metrics", "/readyz", "/healthz", "/api/v1/routes", "/api/v1/upstreams", "/api/v1/upstreams/a",
 	"/api/v1/connections", "/api/v1/config", "/api/v1/loops?over=100ms",
 }
 
-// look asks an admin address something.
+// look sends a request to an admin address.
 func (w *world) look(g *instance, n int) {
 	path := looks[n%len(looks)]
 	answer := w.ask(g, path)
@@ -193,7 +192,7 @@ func (w *world) ask(g *instance, path string) *httptest.ResponseRecorder {
 	return answer
 }
 
-// probe is a health check. It takes as long as the service's answers do.
+// probe is a health check. It takes as long as the service's answers.
 func (w *world) probe(ctx context.Context, target upstream.Address, path string) error {
 	address := target.String()
 	for _, s := range w.services {
@@ -218,13 +217,13 @@ func (w *world) probe(ctx context.Context, target upstream.Address, path string)
 
 var errNoAnswer = errors.New("no answer")
 
-// namedAnswer is what DNS says of named.test.
+// namedAnswer is DNS's answer for named.test.
 type namedAnswer struct {
 	addrs []netip.Addr
 	fails bool
 }
 
-// change gives the name other addresses.
+// change changes the addresses of the name.
 func (n *namedAnswer) change(by int, services []*service) {
 	n.fails = by%5 == 0
 	n.addrs = nil
@@ -235,7 +234,7 @@ func (n *namedAnswer) change(by int, services []*service) {
 	}
 }
 
-// lookup is a question to DNS. How long it takes depends on who asks, and when.
+// lookup is a DNS query. How long it takes depends on the upstream and the time.
 func (w *world) lookup(
 	ctx context.Context, upstream, _ string,
 ) ([]netip.Addr, time.Duration, error) {

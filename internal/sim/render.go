@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// render appends a request as it is sent.
+// render appends a request in the form in which it is sent.
 func (c *client) render(raw []byte, q *request) []byte {
 	version := "HTTP/1.1"
 	if q.Old {
@@ -79,8 +79,7 @@ func (c *client) render(raw []byte, q *request) []byte {
 	return raw
 }
 
-// spoilers are ways in which a request is malformed. One that is refused must never reach a
-// service.
+// spoilers are ways to malform a request. A refused one must never reach a service.
 var spoilers = []struct {
 	name    string
 	refused bool
@@ -111,7 +110,7 @@ var spoilers = []struct {
 	}},
 }
 
-// claimed is the address that some clients say they come from.
+// claimed is the address that some clients claim to have.
 const claimed = "6.6.6.6"
 
 func insert(raw, lines string) string {

@@ -8,9 +8,9 @@ import (
 	"plimsoll/internal/sim/kernel"
 )
 
-// Scenario is everything that a run is made of. Draw makes one from a seed; the shrinker takes
-// parts away. What is not said here, such as how a body is cut into pieces, each actor draws from
-// the seed and its own number, which it keeps when another is taken away.
+// Scenario is everything that determines a run. Draw makes one from a seed; the shrinker removes
+// parts. Other choices, such as how a body is cut into pieces, are drawn by each actor from the
+// seed and its own number, which it keeps when another actor is removed.
 type Scenario struct {
 	Seed     uint64
 	Luck     uint64 // gives the kernel other draws, for the shrinker
@@ -21,14 +21,14 @@ type Scenario struct {
 	Services []ServicePlan
 	Clients  []ClientPlan
 	Acts     []Act
-	// HeldBodies is how many bytes of requests' bodies a loop may hold; 0 for the usual bound.
+	// HeldBodies is how many bytes of request bodies a loop may hold; 0 for the default limit.
 	HeldBodies int        `json:",omitempty"`
-	Cache      *CachePlan `json:",omitempty"` // of a route with a cache; nil for none
-	// WebSockets is how the route for them is set up; nil for none.
+	Cache      *CachePlan `json:",omitempty"` // for a route with a cache; nil for none
+	// WebSockets is the setup of the route for them; nil for none.
 	WebSockets *WebSocketPlan `json:",omitempty"`
 }
 
-// GatewayPlan are the knobs of the configuration that a run begins with. Reloads draw others.
+// GatewayPlan has the parameters of a run's first configuration. Reloads draw others.
 type GatewayPlan struct {
 	MaxConnections, MaxPending, MaxIdle, MaxRequests int
 	Attempts                                         int
@@ -40,7 +40,7 @@ type GatewayPlan struct {
 	PerAddress                                       int
 	Active                                           bool // health checks
 	Passive                                          int  // failures in a row that eject; 0 for none
-	Named                                            bool // an upstream whose targets come from DNS
+	Named                                            bool // an upstream with targets from DNS
 	Backlog                                          int
 	TLS                                              bool // on the second listener
 	UpstreamTLS                                      bool
@@ -49,64 +49,64 @@ type GatewayPlan struct {
 	HoldBody                                         int // 0 for the default
 	SlowStart                                        time.Duration
 
-	Slots    int           // a target's concurrency limit, to begin with; 0 for none
-	Places   int           `json:",omitempty"` // the bound on all targets of an upstream; 0 for none
-	Adaptive bool          // the limit is, and not fixed
-	Patience time.Duration // of the SLA classes, where there are slots
-	Breaker  time.Duration // how long one is open; 0 for none
-	Rate     int           // requests a second of an address on a route; 0 for no limit
-	Shaped   bool          // those beyond wait, and are not refused at once
-	// Algorithm is how an address is counted, and Values for how many there is room; "" and 0 for the
-	// defaults. Where one is drawn, reloads change the rate.
+	Slots    int           // a target's initial concurrency limit; 0 for none
+	Places   int           `json:",omitempty"` // limit for all targets of an upstream; 0 for none
+	Adaptive bool          // the limit is adaptive, not fixed
+	Patience time.Duration // of the SLA classes, if there are slots
+	Breaker  time.Duration // how long a breaker stays open; 0 for none
+	Rate     int           // requests per second of an address on a route; 0 for no limit
+	Shaped   bool          // requests over the rate wait and are not refused at once
+	// Algorithm is how an address is counted, and Values how many fit; "" and 0 for the defaults.
+	// If an algorithm is drawn, reloads change the rate.
 	Algorithm string `json:",omitempty"`
 	Values    int    `json:",omitempty"`
 
-	InFlight, PerClient int     // requests of a route at once, in all and of an address; 0 for no bounds
-	Claims              bool    // classes and deadlines may be claimed: see trusted
+	InFlight, PerClient int     // simultaneous requests of a route, and of an address; 0 for no limit
+	Claims              bool    // clients may claim classes and deadlines: see trusted
 	Ladder              bool    `json:",omitempty"` // routes have static answers
 	HTTP2               [2]bool `json:",omitzero"`  // which listeners offer it
-	// Ping is after how long silent clients of HTTP/2 are asked whether they are there; 0 for the default.
+	// Ping is how long an HTTP/2 client may be silent before it gets a PING; 0 for the default.
 	Ping time.Duration `json:",omitempty"`
-	// Protocols are what the upstreams a, b and m are spoken to in; none for the default. Where
-	// they shift, a reload may bring others.
+	// Protocols are the protocols of the upstreams a, b and m; empty for the default. If they
+	// shift, a reload may change them.
 	Protocols [3]string `json:",omitzero"`
 	Shifting  bool      `json:",omitempty"`
-	// Admission is how late a loop may come until requests are refused; 0 for no bound.
+	// Admission is the delay of a loop at which requests are refused; 0 for no limit.
 	Admission time.Duration
 }
 
 // ServicePlan is one upstream target.
 type ServicePlan struct {
 	Address string
-	Vices   float64 // the share of requests that it does not answer as it should
+	Vices   float64 // share of requests that it answers wrongly
 	Slow    time.Duration
-	Window  int               // bytes that its sockets keep for it to read; 0 for many
-	Early   float64           // the share of requests that it answers before it has their bodies
-	Behind  float64           // the share of requests whose answers have another behind what fills a read
-	Sheds   float64           `json:",omitempty"` // the share of requests that it refuses, as too many
-	Sip     int               // bytes that it reads at a time; 0 for all there is
+	Window  int               // receive buffer of its sockets; 0 for a large one
+	Early   float64           // share of requests that it answers before it has their bodies
+	Behind  float64           // share of requests with a second answer after one that fills a read
+	Sheds   float64           `json:",omitempty"` // share of requests that it refuses as too many
+	Sip     int               // bytes that it reads at a time; 0 for all available
 	Rest    time.Duration     // the longest time between reads
-	HTTP2   *HTTP2ServicePlan `json:",omitempty"` // how it speaks HTTP/2; nil for HTTP/1 alone
+	HTTP2   *HTTP2ServicePlan `json:",omitempty"` // how it speaks HTTP/2; nil for HTTP/1 only
 }
 
 // ClientPlan is one client's connection.
 type ClientPlan struct {
-	Number   int // among all clients
+	Number   int // number among all clients
 	At       time.Duration
 	Listener int
 	From     int // the last part of its address
 	Requests []RequestPlan
-	Pipeline bool          // requests go out without waiting for answers
-	Pieces   int           // bytes of the longest piece; 0 for all at once
+	Pipeline bool          // it sends requests without waiting for answers
+	Pieces   int           // longest piece in bytes; 0 for everything at once
 	Pause    time.Duration // the longest time between pieces
-	ReadRate int           // bytes it reads at a time; 0 for all there is
+	ReadRate int           // bytes that it reads at a time; 0 for all available
 	ReadWait time.Duration // the longest time between reads
-	Leave    int           // the byte of what it sends after which it leaves; -1 for never
+	Leave    int           // number of bytes sent after which it leaves; -1 for never
 	Manner   Manner        // how it leaves
-	LeaveAt  int           // the byte of what it receives after which it leaves; -1 for never
-	Window   int           // bytes that its socket keeps for it to read
-	Plain    bool          // it speaks no TLS, whatever the listener expects
-	Stays    bool          // with all its answers, until it is closed
+	LeaveAt  int           // number of bytes received after which it leaves; -1 for never
+	Window   int           // receive buffer of its socket
+	Plain    bool          // it speaks plain text, even if the listener expects TLS
+	Stays    bool          // it stays after its last answer until it is closed
 	HTTP2    *HTTP2Plan    `json:",omitempty"` // how it speaks HTTP/2; nil for HTTP/1
 }
 
@@ -117,48 +117,48 @@ type Manner uint8
 const (
 	Closes   Manner = iota // in order
 	Resets                 // with an error
-	HalfEnds               // it ends its own direction and reads on
+	HalfEnds               // it ends its own direction and continues to read
 	Stops                  // it does nothing more, and stays
 )
 
 // RequestPlan is one request.
 type RequestPlan struct {
-	Number  int // among its client's requests
+	Number  int // number among its client's requests
 	Method  string
-	Path    string // of the routes in config.go
+	Path    string // one of the routes in config.go
 	Body    int    // bytes; -1 for none
 	Chunked bool
 	Expect  bool
 	Upgrade bool
 	Old     bool // HTTP/1.0
-	Spoiled int  // a way in which the request is malformed, 0 for none
+	Spoiled int  // number of a spoiler that malforms the request; 0 for none
 	Close   bool
-	// Oddities: see there.
+	// See oddities.
 	Trailers, Query, Absolute, Torn bool
-	Waits                           bool   // with Expect: for 100, before it sends its body
-	Class, Left                     string // what it claims, where clients do; "" for nothing
-	// In HTTP/2: when its stream is reset (see resets), and that its body stops on the way.
+	Waits                           bool   // with Expect: for a 100, before it sends its body
+	Class, Left                     string // its claims, if clients make any; "" for none
+	// In HTTP/2: when its stream is reset (see resets), and whether its body stops midway.
 	Reset string `json:",omitempty"`
 	Halts bool   `json:",omitempty"`
-	// Of a route with a cache, what it asks for.
+	// Cached is set for requests to the route with a cache.
 	Cached *CachedPlan `json:",omitempty"`
-	// Of the route for WebSockets, who says what over it.
+	// WebSocket is set for requests to the route for WebSockets.
 	WebSocket *SocketPlan `json:",omitempty"`
 }
 
-// Act is something that the operator does.
+// Act is an action of the operator.
 type Act struct {
 	At   time.Duration
-	What string // of operator.go
-	N    int    // which one
+	What string // see operator.go
+	N    int    // selects its object
 }
 
-// Draw makes the scenario of a seed. Quiet, common and violent ones all occur.
+// Draw draws the scenario of a seed. Quiet, ordinary and violent ones all occur.
 func Draw(seed uint64) Scenario {
 	s := Scenario{Seed: seed}
 	r := s.stream(ofScenarios, 0)
 	s.Loops = 1 + r.IntN(3)
-	mood := r.Float64() // how bad the day is, 0 for a good one
+	mood := r.Float64() // how bad the scenario is; 0 for a good one
 	if mood < 0.15 {
 		s.Quiet, mood = true, 0
 	}
@@ -190,7 +190,7 @@ func Draw(seed uint64) Scenario {
 		at := between(r, 0, span+time.Second)
 		s.Acts = append(s.Acts, Act{at, drawAct(r, s.Quiet), r.IntN(1000)})
 	}
-	if r.IntN(2) == 0 { // else it ends when all is quiet
+	if r.IntN(2) == 0 { // otherwise it ends when everything is quiet
 		s.Acts = append(s.Acts, Act{At: between(r, span/2, span+2*time.Second), What: "end"})
 	}
 	for n := r.IntN(3); n > 0 && !s.Quiet; n-- {
@@ -201,7 +201,8 @@ func Draw(seed uint64) Scenario {
 	s.addHTTP2Services(s.stream(ofHTTP2Services, 0), mood)
 	s.addCache(s.stream(ofCaches, 0), mood)
 	s.addWebSockets(s.stream(ofWebSockets, 0), mood)
-	// On quiet days too little room would cost requests: what is not held cannot be sent again.
+	// In quiet scenarios, too little room would cost requests: a body that is not held cannot be
+	// resent.
 	if r := s.stream(ofMemory, 0); r.IntN(4) == 0 && !s.Quiet {
 		s.HeldBodies = 1 + r.IntN(100_000)
 	}
@@ -209,7 +210,7 @@ func Draw(seed uint64) Scenario {
 	return s
 }
 
-// number gives clients and requests the numbers that they keep.
+// number gives clients and requests their permanent numbers.
 func (s *Scenario) number() {
 	for i := range s.Clients {
 		c := &s.Clients[i]
@@ -220,7 +221,7 @@ func (s *Scenario) number() {
 	}
 }
 
-// purpose is what numbers are drawn for. Each has generators of its own.
+// purpose is what random numbers are drawn for. Each purpose has its own generators.
 type purpose uint64
 
 const (
@@ -240,15 +241,16 @@ const (
 	ofTalkers
 )
 
-// stream is the number-th generator for a purpose. The kernel has other ones, of the same seed.
+// stream is the number-th generator for a purpose. The kernel has other generators with the same
+// seed.
 func (s *Scenario) stream(of purpose, number uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(s.Seed, uint64(of)<<56|number))
 }
 
-// themes are days on which everything goes wrong in the same way: what rarely meets by chance meets
-// often then.
+// themes are scenarios in which everything goes wrong in the same way, so that rare coincidences
+// become frequent.
 var themes = []func(r *rand.Rand, s *Scenario){
-	func(r *rand.Rand, s *Scenario) { // everybody waits for a connection
+	func(r *rand.Rand, s *Scenario) { // everyone waits for a connection
 		s.Gateway.MaxConnections, s.Gateway.MaxPending = 1+r.IntN(2), 5+r.IntN(50)
 		s.Gateway.Pending = between(r, 500*time.Millisecond, 5*time.Second)
 		s.Gateway.Timeout = between(r, 2*time.Second, 6*time.Second)
@@ -267,7 +269,7 @@ var themes = []func(r *rand.Rand, s *Scenario){
 		k := &s.Kernel
 		k.DialFails, k.DialRefused, k.DialLost = r.Float64(), r.Float64(), r.Float64()
 	},
-	func(r *rand.Rand, s *Scenario) { // one reload after the other
+	func(r *rand.Rand, s *Scenario) { // one reload after another
 		for range 5 + r.IntN(12) {
 			s.Acts = append(s.Acts, Act{between(r, 0, 4*time.Second), "reload", r.IntN(1000)})
 		}
@@ -281,7 +283,7 @@ var themes = []func(r *rand.Rand, s *Scenario){
 			s.Acts = append(s.Acts, Act{between(r, 0, 4*time.Second), what, r.IntN(1000)})
 		}
 	},
-	// Everybody waits, under configurations that are gone, for loops that sleep.
+	// Everyone waits, under configurations that are already replaced, for sleeping loops.
 	func(r *rand.Rand, s *Scenario) {
 		s.Loops = 2 + r.IntN(2)
 		s.Gateway.MaxConnections, s.Gateway.MaxPending = 1, 10+r.IntN(50)
@@ -298,7 +300,7 @@ var themes = []func(r *rand.Rand, s *Scenario){
 		s.Kernel.Stall = 0.1 * r.Float64()
 		s.Kernel.StallFor = between(r, 100*time.Millisecond, 2*time.Second)
 	},
-	func(r *rand.Rand, s *Scenario) { // everybody comes at once
+	func(r *rand.Rand, s *Scenario) { // everyone comes at once
 		for i := range s.Clients {
 			s.Clients[i].At, s.Clients[i].Pause = 0, 0
 		}
@@ -310,7 +312,7 @@ func between(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + kernel.Draw(r, most-least)
 }
 
-// some is p with a share of the draws, and 0 in the others.
+// some is a random number up to p in a share of the draws, and 0 in the others.
 func some(r *rand.Rand, share, p float64) float64 {
 	if r.Float64() < share {
 		return p * r.Float64()
@@ -392,13 +394,14 @@ func drawClient(r *rand.Rand, mood float64, span time.Duration) ClientPlan {
 	for range 1 + r.IntN(1+r.IntN(12)) {
 		c.Requests = append(c.Requests, drawRequest(r, mood))
 	}
-	// Who asks for the end of a connection sends nothing behind it (RFC 9112, section 9.6).
+	// A client that asks for the end of a connection sends nothing after that (RFC 9112, section
+	// 9.6).
 	if c.Pipeline {
 		for i := range c.Requests {
 			c.Requests[i].Close, c.Requests[i].Old = false, false
 		}
 	}
-	if r.IntN(30) == 0 { // a long row of requests that cost nothing
+	if r.IntN(30) == 0 { // a long series of requests that cost nothing
 		c.Pipeline, c.Pieces = true, 0
 		for range 300 {
 			c.Requests = append(c.Requests, RequestPlan{Method: "GET", Path: "/own/", Body: -1})
@@ -411,7 +414,7 @@ func drawClient(r *rand.Rand, mood float64, span time.Duration) ClientPlan {
 		case 2:
 			c.LeaveAt = r.IntN(1 + r.IntN(200000))
 		case 3:
-			// Slower ones would read longer than a run may take, where there is no min_body_rate.
+			// Without min_body_rate, slower clients would read for longer than a run may take.
 			c.ReadRate, c.ReadWait = 20+r.IntN(1000), between(r, 0, 2*time.Second)
 			c.LeaveAt = r.IntN(10_000)
 		}

@@ -20,7 +20,7 @@ import (
 	"plimsoll/internal/sim/kernel"
 )
 
-// line is what an actor speaks through: an end of a connection, or TLS over one.
+// line is an actor's connection: an end of one, or TLS on top of it.
 type line interface {
 	Read(most int) []byte
 	Waiting() int
@@ -34,26 +34,26 @@ type line interface {
 	PeerSent() int64
 }
 
-// secure is TLS over an end of a connection. Its handshake and its reading run on a goroutine,
-// because crypto/tls waits; the actor uses it as it would use the end itself.
+// secure is TLS on an end of a connection. Its handshake and its reading run on a goroutine,
+// because crypto/tls blocks; the actor uses it like the end itself.
 type secure struct {
 	*kernel.Endpoint
 	conn    *tls.Conn
-	changed func() // tells the actor, by way of the kernel's agenda
+	changed func() // informs the actor, through the kernel's agenda
 	more    chan struct{}
 	quit    chan struct{}
 
 	mu     sync.Mutex
 	in     []byte
-	queued []byte // what was written before the handshake was over
+	queued []byte // written before the end of the handshake
 	ready  bool
 	ended  bool
 	broken bool
 	over   bool
 }
 
-// secureClient makes an actor's end speak TLS as a client does. changed is told what
-// Endpoint.Changed would be. The protocols are those that it offers.
+// secureClient makes an actor's end speak TLS as a client. changed replaces Endpoint.Changed. The
+// client offers the given protocols.
 func secureClient(w *world, e *kernel.Endpoint, changed func(), protocols ...string) *secure {
 	return newSecure(w, e, changed, func(c net.Conn) *tls.Conn {
 		return tls.Client(c, &tls.Config{
@@ -73,7 +73,7 @@ func secureServer(
 	})
 }
 
-// protocol is what was agreed by ALPN in the handshake, which is over; "" for nothing.
+// protocol is the result of ALPN; "" for none. The handshake must be over.
 func (s *secure) protocol() string { return s.conn.ConnectionState().NegotiatedProtocol }
 
 func newSecure(
@@ -159,7 +159,7 @@ func (s *secure) Write(p []byte) int {
 	if !s.ready {
 		s.queued = append(s.queued, p...)
 	} else if !s.over {
-		s.conn.Write(p) // reading finds out that it fails
+		s.conn.Write(p) // reading will find a failure
 	}
 	return len(p)
 }
@@ -174,8 +174,8 @@ func (s *secure) CloseWrite() {
 	s.Endpoint.CloseWrite()
 }
 
-// Close implements line. It tells the peer first (RFC 8446, section 6.1): else that would take what
-// it has got for cut off.
+// Close implements line. It sends a close_notify first (RFC 8446, section 6.1). Otherwise the peer
+// would think that the data was cut off.
 func (s *secure) Close() {
 	s.end(func() {
 		if s.ready {
@@ -198,7 +198,7 @@ func (s *secure) end(how func()) {
 	}
 }
 
-// wire is what crypto/tls reads and writes.
+// wire is the connection under crypto/tls.
 type wire struct{ *secure }
 
 func (w wire) Read(p []byte) (int, error) {
@@ -219,7 +219,7 @@ func (w wire) Read(p []byte) (int, error) {
 	}
 }
 
-// Write copies p, as crypto/tls uses its buffers again.
+// Write copies p, because crypto/tls reuses its buffers.
 func (w wire) Write(p []byte) (int, error) { return w.Endpoint.Write(bytes.Clone(p)), nil }
 
 func (w wire) Close() error                     { return nil }
@@ -229,8 +229,8 @@ func (w wire) SetDeadline(time.Time) error      { return nil }
 func (w wire) SetReadDeadline(time.Time) error  { return nil }
 func (w wire) SetWriteDeadline(time.Time) error { return nil }
 
-// certify makes the certificate of gateways and services, in the folder of the configuration. A
-// bubble's time begins in the year 2000.
+// certify makes the certificate of gateways and services, in the configuration's folder. A bubble's
+// time begins in the year 2000.
 func (w *world) certify() error {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"plimsoll/internal/sim/kernel"
 )
 
-// service is an upstream target. How it answers a request depends on the seed and the request's
-// token alone.
+// service is an upstream target. Its answer to a request depends only on the seed and the request's
+// token.
 type service struct {
 	kernel.Service
 	w     *world
@@ -20,24 +20,24 @@ type service struct {
 	open  []*serviceConn
 }
 
-// serviceConn is a gateway's connection at a service.
+// serviceConn is the service's end of a gateway's connection.
 type serviceConn struct {
 	line
-	arrival  // that is under way, in HTTP/1.1
+	arrival  // the request in progress, in HTTP/1.1
 	name     string
 	r        reader
-	first    []byte            // that came, until it is known what is spoken
-	knows    bool              // what is spoken
-	http2    *http2ServiceConn // where HTTP/2 is
-	requests int               // that have come
-	begun    bool              // an answer to the request under way has been decided
-	sending  bool              // and parts of it are still to come
-	late     bool              // nothing more is to be read
-	resting  bool              // it will read on by itself
+	first    []byte            // received bytes, until the protocol is known
+	knows    bool              // the protocol is known
+	http2    *http2ServiceConn // nil unless it speaks HTTP/2
+	requests int               // requests received
+	begun    bool              // an answer to the request in progress has been chosen
+	sending  bool              // parts of it are still to come
+	late     bool              // it must not read any more
+	resting  bool              // it will continue to read by itself
 	pace     *rand.Rand
 	over     bool
 	tunnel   bool
-	talk     *talker // of a WebSocket; nil else
+	talk     *talker // of a WebSocket; otherwise nil
 }
 
 func newService(w *world, plan ServicePlan) *service {
@@ -71,14 +71,14 @@ func newService(w *world, plan ServicePlan) *service {
 	return s
 }
 
-// admit checks that a gateway keeps to its bound on connections: for each upstream that has the
-// target, by address and by name. A reload makes further upstreams, whose connections go with the
-// last exchanges of the old ones.
+// admit checks the gateway's limit of connections: for each upstream that has the target, by
+// address and by name. A reload makes further upstreams; the connections of old ones end with their
+// last exchanges.
 func (s *service) admit(c *serviceConn) {
 	s.open = slices.DeleteFunc(s.open, func(c *serviceConn) bool { return c.over || c.GivenUp() })
 	s.open = append(s.open, c)
 	most := 3 * s.w.scenario.Gateway.MaxConnections
-	if s.w.scenario.Gateway.Protocols != [3]string{} { // each loop has one, at least
+	if s.w.scenario.Gateway.Protocols != [3]string{} { // each loop has at least one
 		most = max(most, 3*s.w.scenario.Loops)
 	}
 	if s.w.scenario.Gateway.Named {
@@ -93,7 +93,7 @@ func (s *service) admit(c *serviceConn) {
 	}
 }
 
-// idle says that no request is under way.
+// idle reports whether no request is in progress.
 func (c *serviceConn) idle() bool {
 	if c.http2 != nil {
 		return c.http2.open == 0
@@ -101,9 +101,9 @@ func (c *serviceConn) idle() bool {
 	return c.head == nil && !c.sending && !c.tunnel
 }
 
-// restart ends the connections that are idle, as a service does that is restarted. One with an
-// answer under way stays: where only the connection's end ends that, nobody could tell that it was
-// cut off.
+// restart ends the idle connections, like a service that is restarted. A connection with an answer
+// in progress stays: if only the connection's end marks the end of the answer, nobody could see
+// that it was cut off.
 func (s *service) restart() {
 	for _, c := range slices.Clone(s.open) {
 		if c.idle() {
@@ -165,7 +165,7 @@ func (c *serviceConn) changed() {
 	}
 }
 
-// findsOut looks at a connection's first bytes, and returns them once they show what is spoken.
+// findsOut collects a connection's first bytes, and returns them once they show the protocol.
 func (c *serviceConn) findsOut(p []byte) []byte {
 	p = append(c.first, p...)
 	if c.first = p; len(p) < len("PRI") {
@@ -189,7 +189,7 @@ func (c *serviceConn) findsOut(p []byte) []byte {
 	return p
 }
 
-// end gives the connection up.
+// end closes the connection in the given manner.
 func (c *serviceConn) end(how func()) {
 	if !c.over {
 		c.over = true
@@ -224,7 +224,7 @@ func (c *serviceConn) onHead(h *messageHead) error {
 	return nil
 }
 
-// countRequest checks that the connection is not used for more requests than it may be.
+// countRequest checks the limit of requests on the connection.
 func (c *serviceConn) countRequest() error {
 	w := c.s.w
 	most := w.scenario.Gateway.MaxRequests
@@ -253,7 +253,7 @@ type part struct {
 	then  func()
 }
 
-// say sends the parts of an answer, one after the other.
+// say sends the parts of an answer, one after another.
 func (c *serviceConn) say(parts ...part) {
 	c.sending = true
 	c.next(parts)
@@ -290,9 +290,9 @@ func (c *serviceConn) next(parts []part) {
 
 func (c *serviceConn) close() { c.end(c.Close) }
 
-// closeBehind closes the connection behind a last answer. One that was closed while content of its
-// request is on the way would be reset, and the answer could be lost with it (RFC 9112, section
-// 9.6): on quiet days the service reads on until the gateway closes.
+// closeBehind closes the connection after a last answer. If it closed while the request's content
+// is on its way, there would be a reset, which could destroy the answer (RFC 9112, section 9.6). So
+// in quiet scenarios the service reads on until the gateway closes.
 func (c *serviceConn) closeBehind() {
 	if c.s.w.scenario.Quiet && !c.whole {
 		c.CloseWrite()
@@ -328,7 +328,7 @@ func (c *serviceConn) answer() {
 	c.respond(wait, status, size, r.IntN(12) == 0)
 }
 
-// respond answers well.
+// respond sends a good answer.
 func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
 	r := c.rng
 	var parts []part
@@ -388,7 +388,7 @@ func (c *serviceConn) respond(wait time.Duration, status, size int, last bool) {
 	c.say(parts...)
 }
 
-// cut is a text in pieces.
+// cut divides a text into pieces.
 func (c *serviceConn) cut(text []byte, end func()) (parts []part) {
 	pause := between(c.rng, 0, c.s.plan.Slow)
 	pieces := 1 + c.rng.IntN(5)
@@ -403,7 +403,7 @@ func (c *serviceConn) cut(text []byte, end func()) (parts []part) {
 	return parts
 }
 
-// upgrade begins a tunnel, in which it sends back what it gets.
+// upgrade begins a tunnel in which it echoes what it gets.
 func (c *serviceConn) upgrade(wait time.Duration) {
 	if c.rng.Float64() < c.s.plan.Vices {
 		c.asks().vicious = true

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// shorter looks for a shorter scenario that fails in the same way, for so long. try plays one and
-// returns its failure. It takes away clients, acts, requests and services, then whims of the kernel
-// and of the clients, as long as any of that can go.
+// shorter searches for a shorter scenario that fails in the same way, within a time budget. try
+// plays one and returns its failure. It removes clients, acts, requests and services, and then
+// oddities of the kernel and of the clients, as long as anything can be removed.
 func shorter(
 	s Scenario, failure error, budget time.Duration, try func(Scenario) error,
 ) (Scenario, error) {
@@ -37,7 +37,7 @@ func shorter(
 	return k.best, k.failure
 }
 
-// takeAway takes actors, acts and requests away.
+// takeAway removes actors, acts and requests.
 func (k *shrinker) takeAway() {
 	k.parts(func(s *Scenario) int { return len(s.Clients) }, func(s *Scenario, from, to int) {
 		s.Clients = without(s.Clients, from, to)
@@ -59,7 +59,7 @@ func (k *shrinker) takeAway() {
 	}
 }
 
-// simplifyClients makes what is left of clients and their requests simpler.
+// simplifyClients simplifies the remaining clients and their requests.
 func (k *shrinker) simplifyClients() {
 	for i := range k.best.Clients {
 		for _, simpler := range plainer {
@@ -81,8 +81,8 @@ func (k *shrinker) simplifyClients() {
 	}
 }
 
-// kind is a failure without what differs between two of the same kind: numbers, names, and where in
-// memory things lay. A panic's kind is where it was raised.
+// kind is a failure without what differs between two failures of the same kind: numbers, names and
+// memory addresses. A panic's kind includes where it was raised.
 func kind(failure error) string {
 	text, _, _ := strings.Cut(failure.Error(), "\n")
 	if what, stack, panicked := strings.Cut(text, callMark); panicked {
@@ -92,10 +92,10 @@ func kind(failure error) string {
 	return varying.ReplaceAllString(text, "#")
 }
 
-// callMark stands before each call that led to a panic, the last one first.
+// callMark precedes each call that led to a panic, the last one first.
 const callMark = " <- "
 
-// calls are the calls of a stack that are the gateway's, and not the simulation's.
+// calls returns the calls of a stack that belong to the gateway, not to the simulation.
 func calls(stack []byte) string {
 	var b strings.Builder
 	lines := strings.Split(string(stack), "\n")
@@ -121,21 +121,21 @@ type shrinker struct {
 	failure error
 	kind    string
 	until   time.Time
-	kept    int // how many steps have made it shorter
+	kept    int // number of steps that shortened it
 	try     func(Scenario) error
 }
 
 func (k *shrinker) over() bool { return time.Now().After(k.until) }
 
-// consider takes a change if the scenario still fails in the same way with it.
+// consider accepts a change if the scenario still fails in the same way with it.
 func (k *shrinker) consider(change func(*Scenario)) bool {
 	s := k.best
 	change(&s)
 	if reflect.DeepEqual(s, k.best) {
 		return false
 	}
-	// What is taken away moves the kernel's other draws, so the same thing may need another draw to
-	// happen.
+	// Removing something shifts the kernel's other draws, so the failure may require other draws to
+	// occur.
 	for range 3 {
 		if k.over() {
 			return false
@@ -150,7 +150,7 @@ func (k *shrinker) consider(change func(*Scenario)) bool {
 	return false
 }
 
-// parts takes away as many of some parts as it can: first halves, then smaller and smaller pieces.
+// parts removes as many of some parts as it can: first halves, then ever smaller pieces.
 func (k *shrinker) parts(count func(*Scenario) int, remove func(s *Scenario, from, to int)) {
 	for size := (count(&k.best) + 1) / 2; size > 0; size /= 2 {
 		for from := 0; from < count(&k.best) && !k.over(); {

@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// simplifications make the world a simpler place.
+// simplifications simplify the world.
 var simplifications = []func(*Scenario){
 	func(s *Scenario) { s.Loops = 1 },
 	func(s *Scenario) { s.Kernel.Fragment = 0 },
@@ -56,7 +56,7 @@ var simplifications = []func(*Scenario){
 	simplerCache(func(c *CachePlan) { c.Longest = min(c.Longest, 1000) }),
 }
 
-// simplerCache makes the cache and what is behind it simpler.
+// simplerCache simplifies the cache and its service.
 func simplerCache(change func(*CachePlan)) func(*Scenario) {
 	return func(s *Scenario) {
 		if s.Cache != nil {
@@ -67,7 +67,7 @@ func simplerCache(change func(*CachePlan)) func(*Scenario) {
 	}
 }
 
-// simplerSockets makes the route for WebSockets simpler.
+// simplerSockets simplifies the route for WebSockets.
 func simplerSockets(change func(*WebSocketPlan)) func(*Scenario) {
 	return func(s *Scenario) {
 		if s.WebSockets != nil {
@@ -78,7 +78,7 @@ func simplerSockets(change func(*WebSocketPlan)) func(*Scenario) {
 	}
 }
 
-// nicer make one service's manners better.
+// nicer improve one service's behaviour.
 var nicer = []func(*ServicePlan){
 	func(p *ServicePlan) { p.Vices = 0 },
 	func(p *ServicePlan) { p.Slow = 0 },
@@ -98,7 +98,7 @@ var nicer = []func(*ServicePlan){
 	nicerHTTP2(func(p *HTTP2ServicePlan) { p.Late, p.Mute, p.Eager = 0, false, false }),
 }
 
-// nicerHTTP2 makes how a service speaks HTTP/2 better, where it does.
+// nicerHTTP2 improves a service's HTTP/2 behaviour, if it speaks HTTP/2.
 func nicerHTTP2(change func(*HTTP2ServicePlan)) func(*ServicePlan) {
 	return func(s *ServicePlan) {
 		if s.HTTP2 != nil {
@@ -109,7 +109,7 @@ func nicerHTTP2(change func(*HTTP2ServicePlan)) func(*ServicePlan) {
 	}
 }
 
-// plainer make one client's manners simpler.
+// plainer simplify one client's behaviour.
 var plainer = []func(*ClientPlan){
 	func(c *ClientPlan) { c.Pieces, c.Pause = 0, 0 },
 	func(c *ClientPlan) { c.ReadRate, c.ReadWait = 0, 0 },
@@ -130,7 +130,7 @@ var plainer = []func(*ClientPlan){
 	simplerHTTP2(func(p *HTTP2Plan) { p.Streams = 1 }),
 }
 
-// simplerHTTP2 makes how a client speaks HTTP/2 simpler, where it does.
+// simplerHTTP2 simplifies a client's HTTP/2 behaviour, if it speaks HTTP/2.
 func simplerHTTP2(change func(*HTTP2Plan)) func(*ClientPlan) {
 	return func(c *ClientPlan) {
 		if c.HTTP2 != nil {
@@ -141,7 +141,7 @@ func simplerHTTP2(change func(*HTTP2Plan)) func(*ClientPlan) {
 	}
 }
 
-// easier make one request simpler.
+// easier simplify one request.
 var easier = []func(*RequestPlan){
 	func(q *RequestPlan) { q.Spoiled = 0 },
 	func(q *RequestPlan) { q.Torn = false },
@@ -166,7 +166,7 @@ var easier = []func(*RequestPlan){
 	},
 }
 
-// easierSocket makes what is said over a request's WebSocket simpler.
+// easierSocket simplifies the messages on a request's WebSocket.
 func easierSocket(change func(*SocketPlan)) func(*RequestPlan) {
 	return func(q *RequestPlan) {
 		if q.WebSocket != nil {

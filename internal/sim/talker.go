@@ -9,53 +9,53 @@ import (
 	"time"
 )
 
-// talker is one side of a WebSocket. It keeps all that it says, for the other one to compare what
-// arrives with: each frame is the next one of the other side, byte for byte, or one that a gateway
-// may put between two of them.
+// talker is one side of a WebSocket. It keeps everything it sends, so that the other side can
+// compare what arrives: each frame must be the other side's next one, byte for byte, or one that a
+// gateway may insert between two of them.
 type talker struct {
 	w    *world
 	name string
 	plan TalkPlan
 	rng  *rand.Rand
-	peer *talker // whom it hears; nil while a client does not know yet which service has it
+	peer *talker // the other side; nil while a client does not know which service has it
 
 	client bool
-	by     *client        // whose WebSocket it is, on that side
-	http2  bool           // it can tell an end in order from one that is not
-	send   func(p []byte) // sends what was said
-	finish func()         // ends its own direction behind that
-	abort  func()         // ends both at once
-	alive  func() bool    // whether its connection is still there
+	by     *client        // the client of the WebSocket, on its side
+	http2  bool           // it can distinguish an orderly end from another
+	send   func(p []byte) // sends bytes
+	finish func()         // ends its own direction after them
+	abort  func()         // ends both directions at once
+	alive  func() bool    // whether its connection still exists
 
 	said     []byte
 	words    []word
-	messages int // that were said
+	messages int // number of messages sent
 	done     bool
-	spoilt   bool // its connection has said something else in its place
-	swollen  bool // it has said a message that is too long
-	broke    bool // it has said what are not frames
-	closing  bool // it has said its close frame
+	spoilt   bool // its connection has sent something else instead
+	swollen  bool // it has sent a message that is too long
+	broke    bool // it has sent bytes that are not frames
+	closing  bool // it has sent its close frame
 	ended    bool // it has ended its own direction, in order
-	gone     bool // it says and hears nothing more
+	gone     bool // it neither sends nor receives any more
 
-	held      []byte // that came and is not a whole frame
-	heard     int    // of the other side's words
-	raw       int    // bytes of one that is not a frame
-	length    int    // of the message that is coming
-	told      bool   // a close frame has come
-	shown     bool   // which was the gateway's
+	held      []byte // received bytes of an incomplete frame
+	heard     int    // number of the other side's words received
+	raw       int    // received bytes of a word that is not a frame
+	length    int    // of the message that is arriving
+	told      bool   // a close frame has arrived
+	shown     bool   // it was the gateway's
 	peerEnded bool   // the other direction has ended
-	moved     int64  // when it last said a word, or had heard one whole
+	moved     int64  // when it last sent a word, or had received one completely
 	began     int64
-	unreset   bool // its connection cannot be reset, and just ends
+	unreset   bool // its connection cannot be reset; it just ends
 }
 
-// word is a frame that a side has said, or what it said in place of frames.
+// word is a frame that a side has sent, or what it sent instead of frames.
 type word struct {
 	from, to int
 	opcode   byte
 	raw      bool // not frames
-	pong     bool // which answers a gateway's ping: it goes no further
+	pong     bool // the answer to a gateway's ping, which goes no further
 }
 
 // Opcodes of frames (RFC 6455, section 5.2).
@@ -63,7 +63,7 @@ const (
 	wordMore  = 0x0
 	wordText  = 0x1
 	wordBytes = 0x2
-	wordNone  = 0x3 // of no frame
+	wordNone  = 0x3 // not defined by the protocol
 	wordClose = 0x8
 	wordPing  = 0x9
 	wordPong  = 0xa
@@ -92,7 +92,7 @@ func (t *talker) start() {
 	t.talk()
 }
 
-// talk says what there is to say, one message after the other.
+// talk sends the messages one by one.
 func (t *talker) talk() {
 	if t.done || t.mayNot() {
 		return
@@ -107,10 +107,10 @@ func (t *talker) talk() {
 	t.w.kernel.After(between(t.rng, 0, t.plan.Pause), t.talk)
 }
 
-// mayNot says that nothing more may be said.
+// mayNot reports whether nothing more may be sent.
 func (t *talker) mayNot() bool { return t.closing || t.ended || t.broke || t.gone || !t.alive() }
 
-// message says a message, in one frame or several, with others between them.
+// message sends a message in one or more frames, with others between them.
 func (t *talker) message(size int) {
 	pieces := 1
 	if t.rng.IntN(3) == 0 {
@@ -134,7 +134,7 @@ func (t *talker) message(size int) {
 	}
 }
 
-// conclude does what the plan has behind the messages.
+// conclude does what the plan has after the messages.
 func (t *talker) conclude() {
 	switch t.plan.Finale {
 	case "ends":
@@ -160,7 +160,7 @@ func (t *talker) conclude() {
 	}
 }
 
-// end ends the own direction.
+// end ends its own direction.
 func (t *talker) end() {
 	if t.ended || t.gone || !t.alive() {
 		return
@@ -180,12 +180,12 @@ func (t *talker) sayClose(payload []byte) {
 	}
 }
 
-// frame says a frame.
+// frame sends a frame.
 func (t *talker) frame(first byte, payload []byte) {
 	t.say(word{opcode: first &^ wordFinal}, appendWord(nil, first, payload, t.key()))
 }
 
-// key is what the frame is masked with; nil for a service's, which are not.
+// key is the masking key of the frame; nil for a service, whose frames are not masked.
 func (t *talker) key() []byte {
 	if !t.client {
 		return nil
@@ -232,7 +232,7 @@ func unmask(payload, key []byte) {
 	}
 }
 
-// takeWord takes a frame off the front of p. Its length is 0 while it is not whole.
+// takeWord parses a frame at the beginning of p. Its length is 0 while it is incomplete.
 func takeWord(p []byte) (first byte, payload []byte, length int) {
 	if len(p) < 2 {
 		return 0, nil, 0
@@ -259,7 +259,7 @@ func takeWord(p []byte) (first byte, payload []byte, length int) {
 	return p[0], payload, at + n
 }
 
-// hear takes what has come.
+// hear takes received bytes.
 func (t *talker) hear(p []byte) error {
 	if t.gone || t.peer.spoilt {
 		return nil
@@ -278,7 +278,7 @@ func (t *talker) hear(p []byte) error {
 	return nil
 }
 
-// next is the other side's word that is to come next.
+// next is the other side's next word.
 func (t *talker) next() (w word, ok bool) {
 	for t.heard < len(t.peer.words) && t.peer.words[t.heard].pong {
 		t.heard++
@@ -289,7 +289,7 @@ func (t *talker) next() (w word, ok bool) {
 	return t.peer.words[t.heard], true
 }
 
-// hearWord takes one word, and returns its length; 0 while it is not there whole.
+// hearWord takes one word and returns its length; 0 while it is incomplete.
 func (t *talker) hearWord() (int, error) {
 	w, ok := t.next()
 	if t.told {
@@ -350,13 +350,13 @@ func (t *talker) isTold(payload []byte) {
 	}
 }
 
-// hearGateway takes a frame that the other side has not said.
+// hearGateway takes a frame that the other side has not sent.
 func (t *talker) hearGateway(first byte, payload []byte, masked bool) error {
 	p := t.w.scenario.WebSockets
 	switch {
 	case masked == t.client:
 	case first == wordFinal|wordPong && len(payload) == 8 && t.broke && p.Ping > 0:
-		return nil // the answer to a ping was on its way when frames were followed no more
+		return nil // the answer to a ping was on its way when the gateway stopped following frames
 	case first == wordFinal|wordPing && t.client && len(payload) == 8 && p.Ping > 0:
 		t.w.trace("%s is sent a ping", t.name)
 		if !t.plan.Mute && !t.mayNot() {
@@ -378,7 +378,7 @@ func (t *talker) hearGateway(first byte, payload []byte, masked bool) error {
 		len(t.peer.words))
 }
 
-// mayBeTold says whether a gateway has reason to close the WebSocket so.
+// mayBeTold reports whether a gateway has reason to close the WebSocket in this way.
 func (t *talker) mayBeTold(code uint16, reason string) bool {
 	w, p := t.w, t.w.scenario.WebSockets
 	client := t
@@ -404,7 +404,7 @@ func (t *talker) mayBeTold(code uint16, reason string) bool {
 		return w.replaced && !w.scenario.Quiet
 	case strings.Contains(reason, "idle"):
 		return !w.scenario.Quiet
-	case strings.Contains(reason, "long enough"): // the clocks of loops stand still for a turn
+	case strings.Contains(reason, "long enough"): // the clocks of loops stand still during a turn
 		return p.Lifetime > 0 && open+w.slack() >= p.Lifetime
 	case strings.Contains(reason, "ping"):
 		return p.Ping > 0 && !w.scenario.Quiet
@@ -412,8 +412,8 @@ func (t *talker) mayBeTold(code uint16, reason string) bool {
 	return false
 }
 
-// hearEnd takes the end of the other direction. Where it is in order it must not pass for the end
-// of what the other side has said.
+// hearEnd takes the end of the other direction. An orderly end must come only after everything that
+// the other side has sent.
 func (t *talker) hearEnd(reset bool) error {
 	if t.gone || t.peerEnded {
 		return nil
@@ -442,6 +442,6 @@ func (t *talker) hearEnd(reset bool) error {
 	return nil
 }
 
-// strict says that the end must be in order only where the other side's was. To a gateway that of a
-// Unix socket always is.
+// strict reports whether the end must be orderly only if the other side's was. To a gateway, the
+// end of a Unix socket is always orderly.
 func (t *talker) strict() bool { return t.http2 && !(t.peer.unreset && t.peer.gone) }

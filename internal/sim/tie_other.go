@@ -4,5 +4,5 @@ package sim
 
 import "os/exec"
 
-// tie does nothing where a process cannot be tied to another.
+// tie does nothing: this system cannot tie a process to another.
 func tie(*exec.Cmd) {}

@@ -5,30 +5,30 @@ import (
 	"slices"
 )
 
-// How many requests are under way at once is bounded by a route, for each client's address, and by
-// an upstream. The bounds hold over reloads: what began before one counts together with what begins
-// after it. The simulation sees that from outside. A request whose answer came whole was surely
-// under way from when it reached a service until that had said all of the answer.
+// A route limits the simultaneous requests, in all and per client address; so does an upstream. The
+// limits hold across reloads: requests that began before one count together with those that begin
+// after it. The simulation checks this from outside. A request with a complete answer was surely in
+// progress from its arrival at a service until the service had sent the whole answer.
 
-// stay is such a time of a request.
+// stay is such a period of a request.
 type stay struct {
 	q        *request
 	from, to int64
-	most     int // requests there may be when it begins
+	most     int // allowed number of requests at its beginning
 }
 
-// bounds are the largest numbers of the configurations that have come into force until now. After
-// a reload that lowers one there may be more for a while, so no smaller ones are judged by.
+// bounds are the largest limits of all configurations so far. After a reload that lowers a limit,
+// there may be more requests for a while, so smaller limits are not used for judging.
 type bounds struct{ inFlight, places int }
 
-// allow notes what the n-th configuration allows.
+// allow records the limits of the n-th configuration.
 func (w *world) allow(n int) {
 	g := w.began(n).plan
 	w.bounds.inFlight = max(w.bounds.inFlight, g.InFlight)
 	w.bounds.places = max(w.bounds.places, g.Places)
 }
 
-// reaches notes that a request has reached a service.
+// reaches records that a request has reached a service.
 func (q *request) reaches(w *world) {
 	q.came, q.said, q.bounds = w.kernel.Clock(), 0, w.bounds
 	if q.arrivals == 1 {
@@ -36,15 +36,15 @@ func (q *request) reaches(w *world) {
 	}
 }
 
-// isSaid notes that a service has said all of an answer. Who was asked before a later try is late.
+// isSaid records that a service has sent a whole answer. Answers to earlier tries are ignored.
 func (a *arrival) isSaid() {
 	if q := a.asks(); a.try == q.arrivals {
 		q.said = a.s.w.kernel.Clock()
 	}
 }
 
-// crowds checks that no more requests were under way at once than may be. Another process counts
-// from zero.
+// crowds checks that there were never more simultaneous requests than allowed. Another process
+// counts from zero.
 func (w *world) crowds() {
 	if len(w.gateways) > 1 {
 		return
@@ -59,7 +59,7 @@ func (w *world) crowds() {
 			if q.Path == "/a/" {
 				route = append(route, stay{q, q.first, q.said, q.bounds.inFlight})
 			}
-			if from := c.plan.From; q.Path == "/a/" && !q.trusted { // who is trusted claims an address
+			if from := c.plan.From; q.Path == "/a/" && !q.trusted { // a trusted one claims an address
 				addresses[from] = append(addresses[from], stay{q, q.first, q.said, perClient})
 			}
 			if names := upstreamsOf[q.Path]; len(names) == 1 {
@@ -76,7 +76,7 @@ func (w *world) crowds() {
 	}
 }
 
-// crowd checks the number of those that were there at once.
+// crowd checks the number of simultaneous stays.
 func (w *world) crowd(where string, stays []stay) {
 	for _, s := range stays {
 		var names []string

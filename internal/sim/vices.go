@@ -12,7 +12,7 @@ type vice struct {
 	apply func(c *serviceConn, wait time.Duration)
 }
 
-// vices are all of them.
+// vices are all vices.
 var vices = []vice{
 	{"no answer", func(c *serviceConn, wait time.Duration) { c.say(part{wait, nil, c.close}) }},
 	{"a reset", func(c *serviceConn, wait time.Duration) { c.say(part{wait, nil, c.reset}) }},
@@ -82,7 +82,7 @@ var vices = []vice{
 		c.respond(wait, 200, 10, false)
 	}},
 	{"503 before the body", func(c *serviceConn, _ time.Duration) {
-		c.late = true // it reads nothing of it
+		c.late = true // it reads none of it
 		c.respond(0, 503, 10, false)
 	}},
 	{"HTTP/1.0", func(c *serviceConn, wait time.Duration) {
@@ -95,7 +95,7 @@ var vices = []vice{
 	}},
 	{"an answer behind what fills a read", behindFullRead},
 	{"an answer, and only the own direction's end", func(c *serviceConn, wait time.Duration) {
-		// It has enough, but takes what is still on its way.
+		// The service has enough, but accepts what is still on its way.
 		text := "HTTP/1.1 413 Too Large\r\nX-Token: " + c.token +
 			"\r\nX-Size: 0\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 		c.say(part{wait, []byte(text), c.CloseWrite})
@@ -107,11 +107,11 @@ const (
 	evil  = "HTTP/1.1 200 OK\r\nX-Evil: yes\r\nContent-Length: 4\r\n\r\nevil"
 )
 
-// fullRead is the most that the gateway reads of an answer at a time: its scratch memory but for
-// the room that a longer head may need.
+// fullRead is the most that the gateway reads of an answer at a time: its scratch memory minus the
+// room that a longer head may need.
 const fullRead = 60 << 10
 
-// head200 is the head of an answer with a body of that size.
+// head200 is the head of an answer with a body of the given size.
 func (c *serviceConn) head200(size int, fields string) string {
 	return fmt.Sprintf("HTTP/1.1 200 OK\r\nX-Token: %s\r\nX-Size: %d\r\n%s\r\n", c.token, size, fields)
 }
@@ -143,9 +143,9 @@ func behindFullRead(c *serviceConn, wait time.Duration) {
 	c.stay(part{wait, fmt.Appendf(nil, "%s%s%s", head, c.down(size), evil), nil})
 }
 
-// stay says something after which the connection is of no more use, and stays on it. To a HEAD that
-// may be an answer and something behind it: in one piece, because no gateway can know of what has
-// not arrived yet.
+// stay sends something that makes the connection useless, and keeps the connection open. For a
+// HEAD, that may be an answer with something after it: it is sent in one piece, because a gateway
+// cannot know about bytes that have not arrived yet.
 func (c *serviceConn) stay(p part) {
 	if c.toHEAD() {
 		c.Whole()

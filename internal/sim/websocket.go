@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Some clients ask for a WebSocket: over HTTP/1.1, or over HTTP/2 as one of a connection's streams
-// (RFC 8441). Both sides are of the simulation's own (talker.go), so each frame that arrives can be
-// compared with what the other side has said.
+// Some clients ask for a WebSocket, over HTTP/1.1 or as one of the streams of an HTTP/2 connection
+// (RFC 8441). Both sides belong to the simulation (talker.go), so each frame that arrives can be
+// compared with what the other side has sent.
 
-// WebSocketPlan is how the route for WebSockets is set up. 0 stands for no bound.
+// WebSocketPlan is the setup of the route for WebSockets. 0 means no limit.
 type WebSocketPlan struct {
 	Tunnel, Grace  time.Duration
 	Ping, Lifetime time.Duration `json:",omitempty"`
 	MaxMessage     int           `json:",omitempty"` // bytes
-	Max            int           `json:",omitempty"` // open at once
+	Max            int           `json:",omitempty"` // simultaneously open
 }
 
 // SocketPlan is a request for a WebSocket.
@@ -26,29 +26,29 @@ type SocketPlan struct {
 	Early           bool `json:",omitempty"` // over HTTP/2 the client does not wait for the answer
 }
 
-// TalkPlan is what one side of a WebSocket says, and how it leaves.
+// TalkPlan is what one side of a WebSocket sends, and how it leaves.
 type TalkPlan struct {
 	Messages int
-	Longest  int           // bytes of a message
+	Longest  int           // longest message in bytes
 	Pause    time.Duration // the longest time between messages
-	Finale   string        // what it does when it has said them, see finales
+	Finale   string        // what it does after its messages, see finales
 	Mute     bool          `json:",omitempty"` // it answers neither pings nor close frames
 }
 
-// finales are what a side does when it has nothing more to say.
+// finales are what a side does after its last message.
 var finales = []string{
 	"closes", // with a close frame, as it should
-	"ends",   // its own direction, without one
+	"ends",   // its own direction, without a close frame
 	"resets", // both directions
-	"stays",  // and says nothing more
+	"stays",  // and sends nothing more
 	"breaks", // the rules: what follows are not frames
-	"swells", // a message of a client's is longer than the route allows
+	"swells", // a client sends a message that is longer than the route allows
 }
 
 // socketPath is the route for WebSockets.
 const socketPath = "/ws/"
 
-// addWebSockets draws whether there is a route for WebSockets, and who uses it.
+// addWebSockets draws whether there is a route for WebSockets, and its users.
 func (s *Scenario) addWebSockets(r *rand.Rand, mood float64) {
 	if r.IntN(4) > 0 {
 		return
@@ -110,15 +110,14 @@ func (s *Scenario) addWebSockets(r *rand.Rand, mood float64) {
 	}
 }
 
-// socket draws who says what over a WebSocket.
+// socket draws what each side sends over a WebSocket.
 func (p *WebSocketPlan) socket(r *rand.Rand, mood float64, quiet bool) *SocketPlan {
 	return &SocketPlan{
 		Client: p.talk(r, mood, quiet), Service: p.talk(r, mood, quiet), Early: r.IntN(3) == 0,
 	}
 }
 
-// fallSilent makes clients say little and get little, as those do that subscribe to what hardly ever
-// happens.
+// fallSilent makes clients send and receive little, like subscribers to rare events.
 func (s *Scenario) fallSilent(r *rand.Rand) {
 	s.WebSockets.Tunnel = between(r, 100*time.Millisecond, 700*time.Millisecond)
 	s.requests(r, 0.5, func(q *RequestPlan) {
@@ -173,10 +172,10 @@ func (s *Scenario) webSocketUpstream(b *strings.Builder, g GatewayPlan) {
 	}
 }
 
-// mostSockets is how many connections the upstream for WebSockets may have to a target.
+// mostSockets is the limit of the WebSocket upstream's connections to a target.
 const mostSockets = 1000
 
-// webSocketRoute writes the route for WebSockets. Some reloads take it away, which closes them.
+// webSocketRoute writes the route for WebSockets. Some reloads remove it, which closes them.
 func (s *Scenario) webSocketRoute(times string, removed bool) string {
 	p := s.WebSockets
 	if p == nil || removed {
@@ -189,8 +188,8 @@ func (s *Scenario) webSocketRoute(times string, removed bool) string {
 		p.Ping, p.Lifetime, p.MaxMessage, p.Max)
 }
 
-// rest is how long nothing may move on the connection of a client whose request began a WebSocket.
-// One that does not read does not see either what its service still says.
+// rest is how long the connection of a client with a WebSocket may stand still. A client that does
+// not read does not see what its service still sends.
 func (q *request) rest(c *client, g GatewayPlan) time.Duration {
 	p := c.w.scenario.WebSockets
 	longest := p.Tunnel + p.Grace + 3*g.Send + q.WebSocket.Client.Pause
@@ -201,7 +200,7 @@ func (q *request) rest(c *client, g GatewayPlan) time.Duration {
 	return longest
 }
 
-// beginTalk is called with a service's 101, over HTTP/1.1.
+// beginTalk is called with a service's 101, in HTTP/1.1.
 func (c *client) beginTalk(q *request, h *messageHead) {
 	if q.WebSocket == nil {
 		return
@@ -220,13 +219,13 @@ func (c *client) beginTalk(q *request, h *messageHead) {
 	c.talk = t
 }
 
-// endTalk ends the client's direction, or the connection where the other one has ended.
+// endTalk ends the client's direction of the WebSocket.
 func (c *client) endTalk() {
 	c.w.trace("%s ends its direction of the WebSocket", c.name)
 	c.CloseWrite()
 }
 
-// prepareTalk is called as a stream begins that asks for a WebSocket.
+// prepareTalk is called when a stream that asks for a WebSocket begins.
 func (h *http2Conn) prepareTalk(st *http2Stream) {
 	c := h.c
 	if !h.connects {
@@ -250,7 +249,7 @@ func (h *http2Conn) beginTalk(st *http2Stream, m *messageHead) {
 		t.gone = true
 		return
 	}
-	st.q.answered, st.q.status = true, 101 // by which the access log knows it
+	st.q.answered, st.q.status = true, 101 // the status in the access log
 	try := m.number("x-try")
 	if try < 0 {
 		h.c.w.violate("%s is answered 200 and has no WebSocket", st.q.token)
@@ -262,7 +261,7 @@ func (h *http2Conn) beginTalk(st *http2Stream, m *messageHead) {
 	}
 }
 
-// tookTalkEnd takes the end of the service's direction.
+// tookTalkEnd handles the end of the service's direction.
 func (h *http2Conn) tookTalkEnd(st *http2Stream) error {
 	if err := st.hearEnd(false); err != nil {
 		return err
@@ -273,7 +272,7 @@ func (h *http2Conn) tookTalkEnd(st *http2Stream) error {
 	return nil
 }
 
-// hears says that what comes is said over a WebSocket.
+// hears reports whether received data belongs to a WebSocket.
 func (st *http2Stream) hears() bool { return st.talk != nil && st.talk.peer != nil }
 
 func (st *http2Stream) hearEnd(reset bool) error {
@@ -283,7 +282,7 @@ func (st *http2Stream) hearEnd(reset bool) error {
 	return st.talk.hearEnd(reset)
 }
 
-// left is how many bytes of the request are not in frames yet.
+// left is the number of bytes of the request that are not in frames yet.
 func (st *http2Stream) left() int {
 	if st.talk != nil {
 		return len(st.talk.said) - st.at
@@ -291,7 +290,7 @@ func (st *http2Stream) left() int {
 	return max(0, st.q.Body) - st.at
 }
 
-// content is the next n bytes of the request.
+// content returns the next n bytes of the request.
 func (st *http2Stream) content(n int) []byte {
 	if st.talk != nil {
 		return slices.Clone(st.talk.said[st.at : st.at+n])
@@ -325,7 +324,7 @@ func (c *serviceConn) beginTalk(wait time.Duration) {
 	}})
 }
 
-// heardEnd takes the end of the client's direction.
+// heardEnd handles the end of the client's direction.
 func (c *serviceConn) heardEnd(reset bool) {
 	t := c.talk
 	if err := t.hearEnd(reset); err != nil {

@@ -18,9 +18,9 @@ import (
 	"time"
 )
 
-// worker is a process that plays scenarios, one after the other. Whatever a run does to its
-// process, a panic on a goroutine or a turn that never ends, is a failure of the scenario. The
-// search goes on.
+// worker is a process that plays scenarios one by one. Whatever a run does to its process, such as
+// a panic on a goroutine or a turn that never ends, is a failure of the scenario, and the search
+// continues.
 type worker struct {
 	command func() *exec.Cmd
 	cmd     *exec.Cmd
@@ -29,33 +29,33 @@ type worker struct {
 	stderr  *beginning
 }
 
-// verdict is what a worker's process says of a scenario.
+// verdict is the result of a scenario from a worker's process.
 type verdict struct {
 	Error string
 }
 
-// hung is how long a run may take until its process is taken for hung. A run takes some hundredths
-// of a second.
+// hung is the time after which a run's process counts as hung. A run takes some hundredths of a
+// second.
 const hung = 60 * time.Second
 
-// lastWords is how long a hung process has for telling where its goroutines are.
+// lastWords is how long a hung process gets to print where its goroutines are.
 const lastWords = 5 * time.Second
 
-// order is what a worker's process is asked to play.
+// order says what a worker's process must play.
 type order struct {
 	Scenario
-	Drawn bool // the process draws the scenario from its seed: that costs less than to send it
+	Drawn bool // the process draws the scenario from its seed, which costs less than sending it
 }
 
-// play has the process play a scenario.
+// play makes the process play a scenario.
 func (w *worker) play(s Scenario) error { return w.carryOut(order{Scenario: s}) }
 
-// playSeed has the process play what a seed draws.
+// playSeed makes the process play what a seed draws.
 func (w *worker) playSeed(seed uint64) error {
 	return w.carryOut(order{Scenario: Scenario{Seed: seed}, Drawn: true})
 }
 
-// carryOut has the process carry out an order. It starts the process first where there is none.
+// carryOut makes the process execute an order. It first starts the process if there is none.
 func (w *worker) carryOut(o order) error {
 	if w.cmd == nil {
 		if err := w.start(); err != nil {
@@ -66,7 +66,7 @@ func (w *worker) carryOut(o order) error {
 	process := w.cmd.Process
 	timer := time.AfterFunc(hung, func() {
 		late.Store(true)
-		process.Signal(syscall.SIGQUIT) // it prints its stacks
+		process.Signal(syscall.SIGQUIT) // this prints its stacks
 		time.AfterFunc(lastWords, func() { process.Kill() })
 	})
 	defer timer.Stop()
@@ -89,16 +89,17 @@ func (w *worker) carryOut(o order) error {
 		if v.Error == "" {
 			return nil
 		}
-		w.close() // what a failed run leaves behind is not the next one's to find
+		w.close() // the next run must not find what a failed run left behind
 		return errors.New(v.Error)
 	}
 }
 
-// verdictMark begins the lines that are meant for the parent.
+// verdictMark begins the lines for the parent.
 const verdictMark = "verdict: "
 
-// start starts the process. It is tied to this one, which may die without ending it, and Linux ties
-// it to the thread that starts it: so the goroutine keeps its thread until the process has ended.
+// start starts the process. The process is tied to this one, which may die without ending it. Linux
+// ties it to the thread that starts it, so the goroutine keeps its thread until the process has
+// ended.
 func (w *worker) start() (err error) {
 	cmd := w.command()
 	w.stderr = &beginning{}
@@ -121,7 +122,7 @@ func (w *worker) start() (err error) {
 	return nil
 }
 
-// wait waits for the process's end.
+// wait waits for the end of the process.
 func (w *worker) wait() error {
 	err := w.cmd.Wait()
 	w.cmd = nil
@@ -129,7 +130,7 @@ func (w *worker) wait() error {
 	return err
 }
 
-// died says how the process ended; late, that it was taken for hung.
+// died describes how the process ended. late says that it counted as hung.
 func (w *worker) died(late *atomic.Bool) error {
 	err := w.wait()
 	text := w.stderr.String()
@@ -145,12 +146,12 @@ func (w *worker) died(late *atomic.Bool) error {
 	return fmt.Errorf("the process ended: %v\n%s", err, text)
 }
 
-// death begins what the runtime says of a panic. One that a signal raises while the goroutine is
-// pinned is a fatal error to it.
+// death begins the runtime's message about a panic. If a signal raises the panic while the
+// goroutine is pinned, the runtime reports a fatal error instead.
 var death = regexp.MustCompile(`(?m)^(panic|fatal error): `)
 
-// firstStack is the first goroutine's of a text with the stacks of several: that which panicked, or
-// which runs. The others' have nothing to do with it.
+// firstStack is the first goroutine's stack in a text with several: the goroutine that panicked or
+// was running. The others are unrelated.
 func firstStack(text string) string {
 	_, stack, _ := strings.Cut(text, "\ngoroutine ")
 	stack, _, _ = strings.Cut(stack, "\n\n")
@@ -166,7 +167,7 @@ func (w *worker) close() {
 	}
 }
 
-// serve is a worker's process: it reads orders and says how each went.
+// serve is a worker's process: it reads orders and reports how each went.
 func serve(in io.Reader, out io.Writer, play func(Scenario) error) error {
 	decoder := json.NewDecoder(in)
 	for {
@@ -194,21 +195,21 @@ func serve(in io.Reader, out io.Writer, play func(Scenario) error) error {
 	}
 }
 
-// Memory is collected between two runs, when hardly any is in use. The collector's own choice falls
-// into the middle of runs, and with the little that is in use at times it gives the system back
-// pages that the next run asks for again.
+// Memory is collected between two runs, when almost none is in use. The collector itself would
+// often run in the middle of a run. With so little memory in use at times, it would also return
+// pages to the system that the next run needs again.
 const (
 	collectAbove = 160 << 20 // bytes of heap
 	memoryMost   = 1 << 30   // within one run
 )
 
-// collectBetween turns the collector's own choice off; collect is called instead.
+// collectBetween turns automatic collection off; collect is called instead.
 func collectBetween() {
 	debug.SetGCPercent(-1)
 	debug.SetMemoryLimit(memoryMost)
 }
 
-// collect collects memory when much has come together.
+// collect collects memory if the heap is large.
 func collect() {
 	used := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	if metrics.Read(used); used[0].Value.Uint64() > collectAbove {
@@ -216,8 +217,7 @@ func collect() {
 	}
 }
 
-// beginning keeps the first bytes that are written to it: a panic's message and its stack come
-// first.
+// beginning keeps the first bytes written to it: a panic's message and its stack come first.
 type beginning struct {
 	mu sync.Mutex
 	b  strings.Builder

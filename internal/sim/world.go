@@ -31,29 +31,29 @@ type world struct {
 	dir      string // of the configuration's file
 
 	gateways      []*instance
-	current       *instance // that serves
+	current       *instance // the one that serves
 	services      []*service
 	people        []*client
 	secured       []*secure
 	certificate   tls.Certificate
 	asked         map[string]*request     // by token
 	configs       map[int]began           // by number
-	served        map[admission][]*client // who have been answered
-	bounds        bounds                  // on requests under way
-	clients       int                     // connections that are there
+	served        map[admission][]*client // clients that have been answered
+	bounds        bounds                  // on requests in progress
+	clients       int                     // open connections
 	upstreamConns int                     // at the services
-	upgraded      chan struct{}           // closed when the upgrade under way is over
-	queue         []Act                   // that are due and have not begun
-	acting        bool                    // an act is under way
-	todo          int                     // acts that have not begun
+	upgraded      chan struct{}           // closed at the end of the present upgrade
+	queue         []Act                   // acts that are due and have not begun
+	acting        bool                    // an act runs in the background
+	todo          int                     // number of acts that have not begun
 	ending        bool                    // the gateway has been told to end
-	replaced      bool                    // by a reload or an upgrade: the scenario's bounds are gone
-	recounted     bool                    // as is replaced, for what listeners count
-	brokenHTTP2   bool                    // a service has broken a rule that is its connection's
+	replaced      bool                    // by a reload or an upgrade: its limits no longer apply
+	recounted     bool                    // the same for what listeners count
+	brokenHTTP2   bool                    // a service has broken a rule of a connection
 	shelf         *shelf                  // of the route with a cache
 	names         namedAnswer
 	failure       error
-	history       []string // where it is wanted
+	history       []string // nil unless wanted
 }
 
 // instance is one process of the gateway.
@@ -61,38 +61,38 @@ type instance struct {
 	*gateway.Gateway
 	process int
 	admin   http.Handler
-	log     bytes.Buffer // what it writes to standard output: the access log
+	log     bytes.Buffer // its standard output: the access log
 	cancel  context.CancelFunc
 	ended   bool
 	err     error
-	took    []string      // whose sockets it took over
-	serving bool          // it was ready once
-	settled chan struct{} // closed when it serves, or has ended
+	took    []string      // addresses of the sockets it took over
+	serving bool          // it has been ready
+	settled chan struct{} // closed when it serves or has ended
 }
 
-// result is how a run went.
+// result is the result of a run.
 type result struct {
 	err     error
-	history []string // of what happened, where it was asked for
+	history []string // the events, if they were asked for
 }
 
-// horizon is how much virtual time may pass until what a run waits for has come about. A client
-// leaves after longestStay, and a drain of a quiet day has ten minutes after that.
+// horizon is how much virtual time a run may take to reach what it waits for. A client leaves after
+// longestStay, and a drain in a quiet scenario has ten minutes after that.
 const horizon = 15 * time.Minute
 
 // mode is how a scenario is played.
 type mode uint8
 
-// The modes. A panic ends the process in the first two, where a run always makes the same history;
-// the last one tells of the time before a panic, and almost always makes that history, too.
+// The modes. In the first two, a run always makes the same history, and a panic ends the process.
+// The last one reports what happened before a panic, and almost always makes that history too.
 const (
 	forVerdict mode = iota
 	forHistory
 	forPanic
 )
 
-// play runs a scenario in a bubble of package synctest. dir has what furnish puts there. Nothing
-// else of the process may use reactor meanwhile.
+// play runs a scenario in a bubble of package synctest. dir contains what furnish puts there.
+// Nothing else in the process may use reactor meanwhile.
 func play(s Scenario, dir string, m mode) result {
 	invariant.Sequentially()
 	w := &world{
@@ -139,12 +139,12 @@ func play(s Scenario, dir string, m mode) result {
 	return result{w.failure, w.history}
 }
 
-// furnish puts into a directory what configurations refer to and no run changes.
+// furnish puts the files to which configurations refer, and that no run changes, into a directory.
 func furnish(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "large.txt"), []byte(largeBody), 0o600)
 }
 
-// drive lets the world go on until all is over, or something is wrong.
+// drive runs the world until everything is over or something is wrong.
 func (w *world) drive() {
 	defer func() {
 		if p := recover(); p != nil {
@@ -173,14 +173,14 @@ func (w *world) run(what string, done func() bool) {
 	}
 }
 
-// pass lets so much time pass.
+// pass lets an amount of time pass.
 func (w *world) pass(what string, d time.Duration) {
 	over := w.kernel.Clock() + int64(d)
 	w.kernel.At(over, func() {})
 	w.run(what, func() bool { return w.kernel.Clock() >= over })
 }
 
-// unfinished says what a run still waits for.
+// unfinished lists what a run still waits for.
 func (w *world) unfinished() string {
 	var list []string
 	for _, c := range w.people {
@@ -212,7 +212,7 @@ func (w *world) untilQuiet() {
 	})
 }
 
-// start begins a gateway's process; it returns when it serves.
+// start starts a gateway's process and returns when it serves.
 func (w *world) start() error {
 	w.configure(w.began(0).text)
 	w.allow(0)
@@ -224,7 +224,7 @@ func (w *world) start() error {
 	return w.failure
 }
 
-// launch begins a process of the gateway, with the sockets that another one hands over.
+// launch starts a process of the gateway, with the sockets that another process hands over.
 func (w *world) launch(sockets map[string][]int) *instance {
 	i := &instance{process: len(w.gateways) + 1, settled: make(chan struct{})}
 	w.kernel.Process = i.process
@@ -276,14 +276,14 @@ func (w *world) succeed(_ context.Context, sockets map[string][]int) ([]string, 
 	i := w.launch(copies)
 	<-i.settled
 	if !i.serving {
-		i.err = nil // it has said why, and the old one goes on
+		i.err = nil // it has logged the reason, and the old process continues
 		w.kernel.Process = before
 		return nil, errors.New("the new process ended before it was ready")
 	}
 	return i.took, nil
 }
 
-// logHandler takes what gateways log.
+// logHandler handles the logs of gateways.
 func (w *world) logHandler() slog.Handler {
 	if w.history == nil {
 		return slog.DiscardHandler
@@ -321,7 +321,7 @@ func (w *world) trace(format string, args ...any) {
 	}
 }
 
-// silentListener is an admin address that nobody ever comes to: the operator asks the handlers.
+// silentListener is an admin address to which nobody connects: the operator calls the handlers.
 type silentListener struct{ closed chan struct{} }
 
 func newSilentListener() *silentListener { return &silentListener{make(chan struct{})} }

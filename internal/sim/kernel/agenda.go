@@ -1,10 +1,10 @@
 package kernel
 
-// agenda is what will happen, by time. What is due at the same time happens endpoint by endpoint,
-// and for each in the order in which it was entered, so that goroutines which use different
-// endpoints at once enter the same history in whatever order they run.
+// agenda is the future, by time. Entries due at the same time run endpoint by endpoint, and for
+// each endpoint in the order of entry. So goroutines that use different endpoints at once produce
+// the same history, whatever their order.
 //
-// The entries are a binary heap. It is not container/heap's, which allocates for each of them.
+// The entries are a binary heap. container/heap would allocate for each of them.
 type agenda struct {
 	entries []entry
 	entered uint64
@@ -40,7 +40,7 @@ func (a *agenda) enter(at int64, by int, do func()) {
 	}
 }
 
-// peek is when the first entry is due; ok is false when nothing will ever happen.
+// peek is when the first entry is due; ok is false if there is no entry.
 func (a *agenda) peek() (at int64, ok bool) {
 	if len(a.entries) == 0 {
 		return 0, false

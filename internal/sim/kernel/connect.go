@@ -24,9 +24,10 @@ type listener struct {
 
 // Service is an actor's listening socket.
 type Service struct {
-	// Accept gets each connection. It is called by way of the agenda.
+	// Accept gets each connection. It is called through the agenda.
 	Accept func(*Endpoint)
-	// Down refuses connections; Full leaves them without an answer, a Unix socket's at once.
+	// Down refuses connections. Full leaves them unanswered; on a Unix socket, connect fails at
+	// once.
 	Down, Full bool
 }
 
@@ -37,14 +38,14 @@ func (k *Kernel) Serve(address string, s *Service) {
 	k.services[address] = s
 }
 
-// Occupy has another program listen on an address.
+// Occupy makes another program listen on an address.
 func (k *Kernel) Occupy(address string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.occupied[address] = true
 }
 
-// text is an address as a text. A run has few of them and asks often.
+// text formats an address. A run has few addresses and needs them often.
 func (k *Kernel) text(a reactor.Address) string {
 	text, known := k.texts[a]
 	if !known {
@@ -85,7 +86,7 @@ func (k *Kernel) LocalAddress(fd int) (reactor.Address, error) {
 	return reactor.Address{}, os.NewSyscallError("getsockname", syscall.EBADF)
 }
 
-// release ends the listener with its last descriptor. Connections in its queue are reset.
+// release ends the listener with its last descriptor, and resets the connections in its queue.
 func (l *listener) release(process int) {
 	k := l.k
 	for _, e := range l.queue {
@@ -128,9 +129,9 @@ func (k *Kernel) Accept(fd int) (int, netip.AddrPort, syscall.Errno) {
 	return number, e.remote, 0
 }
 
-// Dial connects an actor to an address that loops listen on. The end is returned at once; outcome
-// is told, by way of the agenda, whether the connection came about. Until then Write and CloseWrite
-// do nothing.
+// Dial connects an actor to an address on which loops listen. It returns the actor's end at once.
+// outcome is called through the agenda and says whether the connection was established. Until then
+// Write and CloseWrite do nothing.
 func (k *Kernel) Dial(name, to string, from netip.AddrPort, outcome func(bool)) *Endpoint {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -145,8 +146,8 @@ func (k *Kernel) Dial(name, to string, from netip.AddrPort, outcome func(bool)) 
 // longestKnock is the pause between two SYNs after which an actor gives up.
 const longestKnock = 8 * time.Second
 
-// knock is one SYN of an actor. A full accept queue drops it, and the next one comes after a
-// pause that doubles.
+// knock is one SYN of an actor. A full accept queue drops it; the next one follows after a pause
+// that doubles.
 func (k *Kernel) knock(mine, theirs *Endpoint, to string, pause time.Duration, outcome func(bool)) {
 	k.at(k.Clock()+mine.flight(), 0, func() {
 		k.mu.Lock()
@@ -184,7 +185,7 @@ func (k *Kernel) knock(mine, theirs *Endpoint, to string, pause time.Duration, o
 	})
 }
 
-// dialErrors are what connect says at once when this machine cannot, or there is no way.
+// dialErrors are connect's immediate errors for local failures or a missing route.
 var dialErrors = []syscall.Errno{
 	syscall.ENETUNREACH, syscall.EADDRNOTAVAIL, syscall.ECONNREFUSED, syscall.EHOSTUNREACH,
 	syscall.ENOBUFS,

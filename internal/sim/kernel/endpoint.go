@@ -8,46 +8,46 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// Endpoint is one end of a connection. That of a loop has a descriptor; the other is an actor's,
-// who uses the exported methods.
+// Endpoint is one end of a connection. A loop's end has a descriptor. The other belongs to an
+// actor, which uses the exported methods.
 type Endpoint struct {
 	// Name is for traces.
 	Name string
-	// Changed is called, by way of the agenda, when something has arrived or room to write has
-	// come. Actors set it.
+	// Changed is called through the agenda when something has arrived or there is room to write.
+	// Actors set it.
 	Changed func()
 
 	k      *Kernel
 	number int        // from 1
-	rng    *rand.Rand // its own, as another goroutine than that which drives may use it
-	unix   bool       // of a Unix socket; else TCP
+	rng    *rand.Rand // its own, because goroutines other than the driving one may use it
+	unix   bool       // a Unix socket; otherwise TCP
 	peer   *Endpoint  // nil until it is connected
-	file   *file      // nil for an actor's, while it waits to be accepted, and once it is closed
+	file   *file      // nil for an actor's end, while it waits to be accepted, and after closing
 	remote netip.AddrPort
 	came   int64 // when it was put into its accept queue
 	told   bool  // Changed is on the agenda
 
-	in, out         []byte   // that wait to be read, and to be acknowledged
-	messages        messages // that make up in, on a Unix socket; its sends have no use for out
+	in, out         []byte   // bytes waiting to be read, and to be acknowledged
+	messages        messages // the sends that make up in, on a Unix socket, which has no out
 	inMost, outMost int
-	unsentMost      int   // bytes of out that the peer has no room for (TCP_NOTSENT_LOWAT, tcp(7))
-	flying          bool  // something of out, or the end, is on its way
-	flights         int   // that were ever begun
-	lands           int64 // when what was last on its way arrives
+	unsentMost      int   // bytes of out beyond the peer's room (TCP_NOTSENT_LOWAT, tcp(7))
+	flying          bool  // some of out, or the end, is on its way
+	flights         int   // number of flights begun
+	lands           int64 // when the last flight arrives
 	sentAt          int64 // when it was last given something to send
 
 	connecting bool
-	finished   bool          // it may send no more
-	finArrived bool          // and the peer knows
-	ended      bool          // the peer will send no more, and said so in order
+	finished   bool          // it may not send any more
+	finArrived bool          // the peer knows
+	ended      bool          // the peer has ended its direction in order
 	deaf       bool          // SHUT_RD
 	closed     bool          // nobody will read
-	broken     bool          // a reset went or came
-	failure    syscall.Errno // told to the next call
-	wantsRoom  bool          // its owner is told when there is room again
-	undivided  bool          // what it sends arrives as it was sent
+	broken     bool          // a reset was sent or received
+	failure    syscall.Errno // returned by the next call
+	wantsRoom  bool          // its owner must be told when there is room again
+	undivided  bool          // what it sends arrives in one piece
 
-	calls, moved int // of the present turn
+	calls, moved int // in the present turn
 }
 
 // pair connects two ends.
@@ -64,20 +64,20 @@ func (k *Kernel) newEndpoint(name string, actor, unix bool) *Endpoint {
 	}
 	e.unsentMost = reactor.UnsentLimit
 	if actor {
-		e.inMost, e.outMost = 256<<10, 1<<30 // an actor writes at once, and its bytes wait here
+		e.inMost, e.outMost = 256<<10, 1<<30 // an actor's bytes wait here
 		e.unsentMost = e.outMost
 	}
 	return e
 }
 
-// unconnected says that nobody has tried to connect it, or that it failed at once.
+// unconnected reports whether nobody has tried to connect it, or that failed at once.
 func (e *Endpoint) unconnected() bool { return e.peer == nil && !e.connecting && !e.broken }
 
-// over says that both directions of a TCP connection have ended in order, so that no reset can
-// reach either end.
+// over reports whether both directions of a TCP connection have ended in order, so that no reset
+// can reach either end.
 func (e *Endpoint) over() bool { return e.ended && e.finArrived }
 
-// unacknowledged is how many bytes it has sent that still count against its buffer.
+// unacknowledged is the number of sent bytes that still count against its buffer.
 func (e *Endpoint) unacknowledged() int {
 	if e.unix && e.peer != nil {
 		return e.peer.messages.charged
@@ -85,8 +85,8 @@ func (e *Endpoint) unacknowledged() int {
 	return len(e.out)
 }
 
-// room is how many bytes a send would take. Over TCP those that were sent and not acknowledged have
-// a bound, and within it those that the peer has had no room for yet.
+// room is how many bytes a send would accept. TCP bounds the bytes that are sent and not
+// acknowledged, and within them those for which the peer has had no room yet.
 func (e *Endpoint) room() int {
 	room := e.outMost - e.unacknowledged()
 	if e.unix || e.peer == nil {
@@ -96,8 +96,8 @@ func (e *Endpoint) room() int {
 	return min(room, sent+e.unsentMost-len(e.out))
 }
 
-// writable is what pollers are told, which differs from whether a send would take something: a
-// poller that was told of a full socket hears of it once a good part of it is free again.
+// writable is the state that pollers see. It differs from whether a send would accept something: a
+// poller that saw a full socket is told when a good part of it is free again.
 func (e *Endpoint) writable() bool {
 	used := e.unacknowledged()
 	if e.unix {
@@ -106,11 +106,10 @@ func (e *Endpoint) writable() bool {
 	return e.finished || e.broken || e.outMost-used >= e.outMost/3 && e.room() > 0
 }
 
-// flight is how long a segment travels.
+// flight is the travel time of a segment.
 func (e *Endpoint) flight() int64 { return 1000 + int64(Draw(e.rng, e.k.Profile.Latency)) }
 
-// fly sends what waits on its way over TCP, unless something is under way already or the peer has
-// no room.
+// fly sends waiting bytes over TCP, unless something is already on its way or the peer has no room.
 func (e *Endpoint) fly() {
 	if e.flying || e.broken || e.peer == nil {
 		return
@@ -143,7 +142,7 @@ func (e *Endpoint) land() {
 		e.reject()
 		return
 	}
-	n = max(0, min(n, p.inMost-len(p.in))) // the peer may have made its buffer smaller
+	n = max(0, min(n, p.inMost-len(p.in))) // the peer may have reduced its buffer
 	if n > 1 && !e.undivided && chance(e.rng, k.Profile.Fragment) {
 		n = 1 + e.rng.IntN(n)
 	}
@@ -160,8 +159,8 @@ func (e *Endpoint) land() {
 	e.fly()
 }
 
-// reject answers data for nobody with a reset (RFC 9293, section 3.10.7.1), which comes behind what
-// the peer has sent before. What the peer's kernel could not send until now is lost with it.
+// reject answers data that nobody will read with a reset (RFC 9293, section 3.10.7.1). The reset
+// arrives after what the peer has already sent. What the peer's kernel could not send yet is lost.
 func (e *Endpoint) reject() {
 	k, p := e.k, e.peer
 	k.at(max(k.Clock()+p.flight(), p.lands), p.number, func() {
@@ -172,8 +171,8 @@ func (e *Endpoint) reject() {
 	})
 }
 
-// refused is the arrival of a reset, or its cause. A peer that ended in order has made it a broken
-// pipe.
+// refused is the arrival of a reset, or its cause. If the peer had ended in order, the error is a
+// broken pipe.
 func (e *Endpoint) refused(errno syscall.Errno) {
 	if e.broken || e.over() {
 		return
@@ -186,7 +185,7 @@ func (e *Endpoint) refused(errno syscall.Errno) {
 	e.tell()
 }
 
-// tell lets the owner know that something has changed.
+// tell informs the owner of a change.
 func (e *Endpoint) tell() {
 	if e.closed {
 		return
@@ -210,7 +209,7 @@ func (e *Endpoint) close() {
 	case e.closed:
 		return
 	case len(e.in) > 0 && !e.broken && !e.over():
-		e.abort() // what was not read is lost, and the peer must know (RFC 2525, section 2.17)
+		e.abort() // unread bytes are lost, and the peer must know (RFC 2525, section 2.17)
 		return
 	}
 	e.closed = true
@@ -218,7 +217,7 @@ func (e *Endpoint) close() {
 	e.stopPeer()
 }
 
-// finish ends the own direction, behind what was sent before.
+// finish ends its own direction after the bytes already sent.
 func (e *Endpoint) finish() {
 	e.finished = true
 	switch {
@@ -230,7 +229,7 @@ func (e *Endpoint) finish() {
 	}
 }
 
-// stopPeer ends the peer's direction, as nobody will read. Over TCP the peer learns it when it
+// stopPeer ends the peer's direction, because nobody will read. Over TCP the peer learns it when it
 // sends.
 func (e *Endpoint) stopPeer() {
 	if e.unix && e.peer != nil {
@@ -239,8 +238,8 @@ func (e *Endpoint) stopPeer() {
 	}
 }
 
-// reset is close with SO_LINGER and no time, which ends both directions at once. A Unix socket has
-// no such thing.
+// reset is close with SO_LINGER and zero time, which ends both directions at once. A Unix socket
+// does not have that.
 func (e *Endpoint) reset() {
 	if e.unix {
 		e.close()
@@ -249,7 +248,7 @@ func (e *Endpoint) reset() {
 	e.abort()
 }
 
-// abort ends both directions at once and in disorder. What the peer has not got yet is lost.
+// abort ends both directions at once with a reset. What the peer has not received yet is lost.
 func (e *Endpoint) abort() {
 	e.closed = true
 	if e.broken {
@@ -271,8 +270,8 @@ func (e *Endpoint) abort() {
 	}
 }
 
-// recv is recv(2); take is false for a look that leaves the bytes there. The end comes before an
-// error over TCP, and after it over a Unix socket.
+// recv is recv(2); if take is false it leaves the bytes, like a peek. Over TCP it reports the end
+// before an error, over a Unix socket after it.
 func (e *Endpoint) recv(p []byte, take bool) (int, syscall.Errno) {
 	switch {
 	case len(e.in) > 0:
@@ -295,7 +294,7 @@ func (e *Endpoint) recv(p []byte, take bool) (int, syscall.Errno) {
 	return -1, syscall.EAGAIN
 }
 
-// consume takes what was read out of the buffer, which gives the peer room.
+// consume removes read bytes from the buffer, which gives the peer room.
 func (e *Endpoint) consume(n int) {
 	if e.in = e.in[n:]; len(e.in) == 0 {
 		e.in = nil
@@ -306,17 +305,18 @@ func (e *Endpoint) consume(n int) {
 	case !e.unix:
 		p.fly()
 	case freed && p.writable():
-		p.tell() // also when it was writable before
+		p.tell() // even if it was writable before
 	}
 }
 
-// takeFailure is the pending error, which is told once.
+// takeFailure returns the pending error, once.
 func (e *Endpoint) takeFailure() (errno syscall.Errno) {
 	errno, e.failure = e.failure, 0
 	return errno
 }
 
-// send is send(2) with MSG_NOSIGNAL; whole makes it take all that there is room for, and keep p.
+// send is send(2) with MSG_NOSIGNAL. If whole is true it accepts everything for which there is
+// room, and keeps p.
 func (e *Endpoint) send(p []byte, whole bool) (int, syscall.Errno) {
 	switch {
 	case e.unix && e.unconnected():
@@ -350,8 +350,8 @@ func (e *Endpoint) send(p []byte, whole bool) (int, syscall.Errno) {
 	return n, 0
 }
 
-// join is what waits and p behind it. Where nothing waits it may be p itself, if that stays as it
-// is: bodies are long, and copies of them were a good part of what a run costs.
+// join appends p to the waiting bytes. If nothing waits and p does not change, it returns p itself:
+// bodies are long, and copying them was a considerable part of a run's time.
 func join(waiting, p []byte, stays bool) []byte {
 	if stays && len(waiting) == 0 {
 		return p
@@ -359,7 +359,7 @@ func join(waiting, p []byte, stays bool) []byte {
 	return append(waiting, p...)
 }
 
-// shutdown is shutdown(2). It makes pollers look, whether or not it changes anything.
+// shutdown is shutdown(2). It always wakes pollers, even if it changes nothing.
 func (e *Endpoint) shutdown(how int) {
 	if e.connecting {
 		return
@@ -374,8 +374,8 @@ func (e *Endpoint) shutdown(how int) {
 	e.tell()
 }
 
-// hurry lets what is on its way to e arrive now. Without it nothing would ever change in the middle
-// of a loop's turn.
+// hurry makes data on its way to e arrive now. Otherwise nothing would ever change in the middle of
+// a loop's turn.
 func (e *Endpoint) hurry() {
 	if p := e.peer; p != nil && p.flying && chance(e.rng, e.k.Profile.Meanwhile) {
 		p.land()
@@ -425,15 +425,15 @@ func (k *Kernel) Send(fd int, p []byte) (int, syscall.Errno) {
 	room := e.room()
 	n, errno := e.send(p, false)
 	if n > 0 && n < min(len(p), room) {
-		k.touch(e, 0, n) // that there will be another call is the model's whim
+		k.touch(e, 0, n) // the model's draw, not the loop, causes another call
 	} else {
 		k.touch(e, 1, max(n, 0))
 	}
 	return n, errno
 }
 
-// socket finds a connection's end. A descriptor that is not open would be another connection's in a
-// real kernel.
+// socket finds a connection's end. In a real kernel, a descriptor that is not open could belong to
+// another connection.
 func (k *Kernel) socket(fd int) (*Endpoint, syscall.Errno) {
 	f := k.files[fd].file
 	if f == nil || f.socket == nil {
@@ -491,7 +491,7 @@ func (k *Kernel) ResetOnClose(fd int) {
 	}
 }
 
-// Read is an actor's recv: what has arrived, at most so many bytes. They are the caller's.
+// Read is an actor's recv: it returns at most the given number of bytes. The caller owns them.
 func (e *Endpoint) Read(most int) []byte {
 	e.k.mu.Lock()
 	defer e.k.mu.Unlock()
@@ -503,7 +503,7 @@ func (e *Endpoint) Read(most int) []byte {
 	return p
 }
 
-// PeerSent is when the other side last sent something, however much of it is still on its way; 0
+// PeerSent is when the other side last sent something, even if some of it is still on its way; 0
 // for never.
 func (e *Endpoint) PeerSent() int64 {
 	e.k.mu.Lock()
@@ -514,31 +514,32 @@ func (e *Endpoint) PeerSent() int64 {
 	return e.peer.sentAt
 }
 
-// Waiting is how many bytes have arrived and not been read.
+// Waiting is the number of bytes that have arrived and are unread.
 func (e *Endpoint) Waiting() int {
 	e.k.mu.Lock()
 	defer e.k.mu.Unlock()
 	return len(e.in)
 }
 
-// Ended says that everything was read and no more will come; reset, that it was not in order. A
-// reset that comes after the peer's orderly end does not undo it, as recv(2) tells of the end.
+// Ended reports whether everything was read and no more will come; reset says that it did not end
+// in order. A reset after the peer's orderly end does not undo that, because recv(2) reports the
+// end.
 func (e *Endpoint) Ended() (ended, reset bool) {
 	e.k.mu.Lock()
 	defer e.k.mu.Unlock()
 	return len(e.in) == 0 && (e.ended || e.broken), e.broken && (!e.ended || e.unix)
 }
 
-// GivenUp says that the other side has closed its end: whatever is still under way, it waits for
-// nothing any more.
+// GivenUp reports whether the other side has closed its end: it no longer waits for anything,
+// whatever is still on its way.
 func (e *Endpoint) GivenUp() bool {
 	e.k.mu.Lock()
 	defer e.k.mu.Unlock()
 	return e.peer != nil && e.peer.closed
 }
 
-// Write is an actor's send. It returns how many bytes were taken. It keeps p, which must not change
-// any more.
+// Write is an actor's send. It returns the number of bytes accepted. It keeps p, which must not
+// change afterwards.
 func (e *Endpoint) Write(p []byte) int {
 	e.k.mu.Lock()
 	defer e.k.mu.Unlock()
@@ -546,7 +547,7 @@ func (e *Endpoint) Write(p []byte) int {
 	return max(n, 0)
 }
 
-// Whole makes what is written from now on arrive as it was written, and not in pieces.
+// Whole makes later writes arrive in one piece each.
 func (e *Endpoint) Whole() {
 	e.k.mu.Lock()
 	defer e.k.mu.Unlock()
@@ -567,7 +568,7 @@ func (e *Endpoint) Close() {
 	e.close()
 }
 
-// Reset ends the connection with an error, as close does with SO_LINGER and no time; a Unix socket
+// Reset ends the connection with an error, like close with SO_LINGER and zero time; a Unix socket
 // is just closed.
 func (e *Endpoint) Reset() {
 	e.k.mu.Lock()
@@ -577,8 +578,8 @@ func (e *Endpoint) Reset() {
 	}
 }
 
-// Buffers sets how many bytes the actor's socket keeps, that wait to be read and that wait to be
-// acknowledged.
+// Buffers sets the sizes of the actor's socket buffers: bytes waiting to be read, and bytes waiting
+// to be acknowledged.
 func (e *Endpoint) Buffers(in, out int) {
 	e.k.mu.Lock()
 	defer e.k.mu.Unlock()

@@ -13,77 +13,77 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// Profile says how kind the kernel and its network are. Shares are between 0 and 1.
+// Profile says how benign the kernel and its network are. Shares are between 0 and 1.
 type Profile struct {
-	Latency     time.Duration // the longest that data travels, usually; none over a Unix socket
-	Fragment    float64       // of pieces that arrive in parts; a Unix socket's arrive whole
-	ShortWrite  float64       // of sends that take only a part
-	SendBuffer  int           // bytes that a loop's socket takes and its peer has not acknowledged
-	RecvBuffer  int           // bytes that wait to be read
-	Subset      float64       // of polls that report only some of what is ready
-	Stall       float64       // of turns after which a loop does not get the processor for a while
+	Latency     time.Duration // the usual longest travel time of data; a Unix socket has none
+	Fragment    float64       // share of pieces that arrive in parts; not on a Unix socket
+	ShortWrite  float64       // share of sends that accept only a part
+	SendBuffer  int           // bytes accepted by a loop's socket and not acknowledged by its peer
+	RecvBuffer  int           // bytes waiting to be read
+	Subset      float64       // share of polls that report only some of what is ready
+	Stall       float64       // share of turns after which a loop lacks the processor for a while
 	StallFor    time.Duration // the longest such while
-	Delay       time.Duration // the longest that a loop waits for the processor, usually
-	DialFails   float64       // of connects that fail at once, for want of a route or of memory
-	DialRefused float64       // of connects that are refused although the service listens
-	DialLost    float64       // of connects that nobody ever answers
-	WallSteps   float64       // of turns before which the time of day is set
-	Descriptors int           // that a process may have open
-	Meanwhile   float64       // of calls before which what is on its way arrives, within a turn
-	Sudden      float64       // of sends at which the network resets the connection
+	Delay       time.Duration // the usual longest wait of a loop for the processor
+	DialFails   float64       // share of connects that fail at once: no route, no memory
+	DialRefused float64       // share of connects that are refused although the service listens
+	DialLost    float64       // share of connects that are never answered
+	WallSteps   float64       // share of turns before which the time of day is set
+	Descriptors int           // the most that a process may have open
+	Meanwhile   float64       // share of calls before which data on its way arrives, within a turn
+	Sudden      float64       // share of sends at which the network resets the connection
 }
 
-// Kernel is the model. Its exported methods, but for those of reactor.Kernel, are for the one
-// goroutine that calls Drive.
+// Kernel is the model. Only the goroutine that calls Drive may use its exported methods, except
+// those of reactor.Kernel.
 type Kernel struct {
 	Profile Profile
-	// Trace takes a line for what happens; nil for none.
+	// Trace is called with a line for each thing that happens; nil for none.
 	Trace func(format string, args ...any)
-	// Preemptible lets other goroutines run in the middle of what happens, as a busy machine may
-	// have them do. Then a panic can be recovered from; else it ends the process.
+	// Preemptible lets other goroutines run in the middle of an event, as can happen on a busy
+	// machine. It allows recovering from a panic; otherwise a panic ends the process.
 	Preemptible bool
-	// Process is which process code belongs to that no loop runs: its descriptors are counted apart
-	// from another's.
+	// Process is the process of code that no loop runs. The descriptors of each process are counted
+	// separately.
 	Process int
-	// Lost is how many connections were reset in an accept queue although their process had
-	// descriptors left to accept them with, and they had come before EndsAt.
+	// Lost counts the connections that were reset in an accept queue although their process still
+	// had descriptors to accept them, and they had arrived before EndsAt.
 	Lost int
-	// EndsAt is when the last process is told to end. Who comes later may find nobody.
+	// EndsAt is when the last process is told to end. Later connections may find nobody.
 	EndsAt int64
 
 	began  time.Time
-	mu     sync.Mutex // of all below: a TLS handshake uses its socket on a goroutine of its own
+	mu     sync.Mutex // guards the rest: TLS handshakes use sockets on goroutines of their own
 	seed   uint64
-	rng    *rand.Rand // for the goroutine that drives only; others draw from Endpoint.rng
+	rng    *rand.Rand // only for the driving goroutine; others draw from Endpoint.rng
 	agenda agenda
 	kick   chan struct{} // something is due earlier than what Drive waits for
-	alarm  *time.Timer   // what Drive waits with
-	driven bool          // Drive is carrying out what is due, and will look at the agenda again
+	alarm  *time.Timer   // the timer of Drive's wait
+	driven bool          // Drive is executing what is due, and will check the agenda again
 
 	files     map[int]descriptor
 	opened    map[int]int // descriptors of each process
 	nextFile  int
-	endpoints int                    // that were ever made
+	endpoints int                    // number of endpoints ever made
 	listening map[string][]*listener // of loops, by address
 	services  map[string]*Service    // of actors, by address
-	occupied  map[string]bool        // addresses that other programs listen on
+	occupied  map[string]bool        // addresses on which other programs listen
 	texts     map[reactor.Address]string
 	nextPort  uint16
 	loops     []*loop
 	wall      time.Duration // how far the time of day is off
-	cpu       int64         // what CPU has said last
+	cpu       int64         // the last value of CPU
 	running   *loop         // the loop whose turn it is
-	touched   []*Endpoint   // that it has used in this turn
+	touched   []*Endpoint   // sockets used in this turn
 	violation error
 }
 
-// descriptor is a number that a process has for a file.
+// descriptor is a process's number for a file.
 type descriptor struct {
 	process int
 	file    *file
 }
 
-// file is what descriptors stand for: an open file description (open(2)). It lives until the last
+// file is an open file description (open(2)), to which descriptors refer. It lives until the last
 // of them is closed.
 type file struct {
 	socket      *Endpoint // one of these, or neither
@@ -93,8 +93,8 @@ type file struct {
 	linger      bool // the last Close resets
 }
 
-// New makes a kernel whose draws follow from seed. It must be called in the bubble that Drive will
-// run in.
+// New makes a kernel whose draws depend on seed. It must be called in the bubble in which Drive
+// runs.
 func New(seed uint64, p Profile) *Kernel {
 	return &Kernel{
 		Profile: p, began: time.Now(), seed: seed, rng: newRand(seed, 0), EndsAt: never,
@@ -109,8 +109,8 @@ func New(seed uint64, p Profile) *Kernel {
 // Clock implements reactor.Kernel.
 func (k *Kernel) Clock() int64 { return int64(time.Since(k.began)) + 1 }
 
-// CPU implements reactor.Kernel. There is no processor here whose time could be measured: a look at
-// it finds that some work was done since the last.
+// CPU implements reactor.Kernel. There is no processor time to measure here: each call finds that
+// some work was done since the last.
 func (k *Kernel) CPU() int64 {
 	k.cpu += int64(100 * time.Microsecond)
 	return k.cpu
@@ -123,14 +123,14 @@ func (k *Kernel) Wall() time.Time {
 	return time.Now().Add(k.wall)
 }
 
-// At has do called at a time of Clock; at once when that has passed.
+// At calls do at a time of Clock, or at once if that has passed.
 func (k *Kernel) At(at int64, do func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.at(at, 0, do)
 }
 
-// After is At, from now on.
+// After calls do after a duration.
 func (k *Kernel) After(d time.Duration, do func()) { k.At(k.Clock()+int64(d), do) }
 
 func (k *Kernel) at(at int64, by int, do func()) {
@@ -141,7 +141,7 @@ func (k *Kernel) at(at int64, by int, do func()) {
 	}
 }
 
-// stir has Drive look again at what is to be done.
+// stir makes Drive check the agenda again.
 func (k *Kernel) stir() {
 	if k.driven {
 		return
@@ -152,9 +152,9 @@ func (k *Kernel) stir() {
 	}
 }
 
-// Drive lets things happen, one after the other, until done says so or an invariant of the model
-// is broken. Between two of them every goroutine of the bubble comes to rest, so none meets
-// another.
+// Drive executes events one by one, until done returns true or an invariant of the model is broken.
+// Between two events all goroutines of the bubble come to rest, so no event runs concurrently with
+// them.
 func (k *Kernel) Drive(done func() bool) error {
 	for {
 		synctest.Wait()
@@ -185,7 +185,7 @@ func (k *Kernel) Drive(done func() bool) error {
 	}
 }
 
-// alone carries something out while no other goroutine runs.
+// alone executes do while no other goroutine runs.
 func (k *Kernel) alone(do func()) {
 	if !k.Preemptible {
 		pin()
@@ -198,7 +198,7 @@ func (k *Kernel) alone(do func()) {
 // earlier one.
 func (k *Kernel) sleep(some bool, wait time.Duration) {
 	if !some {
-		wait = time.Second // a goroutine that waits for something by a timer of its own gets there
+		wait = time.Second // lets goroutines that wait on their own timers proceed
 	}
 	if k.alarm == nil {
 		k.alarm = time.NewTimer(wait)
@@ -221,7 +221,7 @@ func (k *Kernel) chance(p float64) bool { return chance(k.rng, p) }
 
 func chance(r *rand.Rand, p float64) bool { return p > 0 && r.Float64() < p }
 
-// Draw is a duration up to most; long ones are rarer.
+// Draw draws a duration up to most; long ones are rarer.
 func Draw(r *rand.Rand, most time.Duration) time.Duration {
 	if most <= 0 {
 		return 0
@@ -242,7 +242,7 @@ func (k *Kernel) violate(format string, args ...any) {
 	}
 }
 
-// open gives a descriptor for a new file to the process whose code runs.
+// open makes a descriptor of a new file for the process whose code runs.
 func (k *Kernel) open() (int, *file, syscall.Errno) {
 	process := k.process()
 	if k.opened[process] >= k.Profile.Descriptors {
@@ -252,8 +252,8 @@ func (k *Kernel) open() (int, *file, syscall.Errno) {
 	return k.describe(f, process), f, 0
 }
 
-// describe makes one more descriptor for a file. A number is never used again, so that a use after
-// close is found.
+// describe makes another descriptor of a file. Numbers are never reused, so that a use after close
+// is found.
 func (k *Kernel) describe(f *file, process int) int {
 	k.opened[process]++
 	k.nextFile++
@@ -262,7 +262,7 @@ func (k *Kernel) describe(f *file, process int) int {
 	return k.nextFile
 }
 
-// Open names what a process has open.
+// Open returns the names of what a process has open.
 func (k *Kernel) Open(process int) (names []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -282,8 +282,7 @@ func (k *Kernel) Open(process int) (names []string) {
 	return names
 }
 
-// Dup is another descriptor for the same file, of another process. It returns -1 when fd is not
-// open.
+// Dup makes a descriptor of the same file for another process. It returns -1 if fd is not open.
 func (k *Kernel) Dup(fd, process int) int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -295,7 +294,7 @@ func (k *Kernel) Dup(fd, process int) int {
 	return k.describe(f, process)
 }
 
-// caller is who makes the present call, for traces.
+// caller names who makes the present call, for traces.
 func (k *Kernel) caller() string {
 	if k.running == nil {
 		return fmt.Sprintf("process %d", k.Process)
@@ -303,8 +302,8 @@ func (k *Kernel) caller() string {
 	return fmt.Sprintf("loop %d", k.running.ID)
 }
 
-// process is whose code runs: that of the loop whose turn it is, or of the process that was started
-// last.
+// process is the process whose code runs: that of the loop whose turn it is, or the one that was
+// started last.
 func (k *Kernel) process() int {
 	if k.running != nil {
 		return k.running.process
@@ -320,8 +319,8 @@ func (k *Kernel) Reserve() int {
 	return fd
 }
 
-// Close implements reactor.Kernel. A poller watches the file on as long as another descriptor
-// stands for it (epoll(7)).
+// Close implements reactor.Kernel. A poller continues to watch the file as long as another
+// descriptor refers to it (epoll(7)).
 func (k *Kernel) Close(fd int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -15,23 +15,23 @@ type loop struct {
 	*reactor.Loop
 	process int
 	poller  *poller
-	at      int64 // when it is to have the processor; never when nothing is to do
-	due     int64 // when it would have it if it were alone
-	stalled int64 // until when it does not get it
+	at      int64 // when it gets the processor; never if it has nothing to do
+	due     int64 // when it would get it if it were alone
+	stalled int64 // it does not get the processor before
 	runs    bool  // from Run until its poller is closed
-	woken   bool  // something has become ready, or somebody wakes it
+	woken   bool  // something has become ready, or someone wakes it
 	done    chan struct{}
 }
 
 const never = math.MaxInt64
 
-// poller implements reactor.Poller as epoll behaves: what is ready is looked at again when the loop
-// asks, and what is watched for changes is told of once for each.
+// poller implements reactor.Poller with the behaviour of epoll: readiness is checked again when the
+// loop polls, and each change of an edge-triggered descriptor is reported once.
 type poller struct {
 	k     *Kernel
 	loop  *loop
 	ready []*watch
-	told  []*watch // what was ready at the last Poll: its array is used again
+	told  []*watch // what was ready at the last Poll: its array is reused
 }
 
 // watch is a descriptor that a poller watches.
@@ -69,14 +69,14 @@ func (k *Kernel) Run(l *reactor.Loop) {
 	<-done
 }
 
-// rouse has a loop get the processor. Which goroutine calls first, of several that run at once,
-// makes no difference.
+// rouse gives a loop the processor. If several goroutines call it at once, their order does not
+// matter.
 func (k *Kernel) rouse(ls *loop) {
 	ls.woken = true
 	k.stir()
 }
 
-// scheduleWoken gives the loops that were woken the processor soon.
+// scheduleWoken schedules the loops that were woken.
 func (k *Kernel) scheduleWoken() {
 	for _, ls := range k.loops {
 		if ls.woken && ls.runs {
@@ -86,7 +86,7 @@ func (k *Kernel) scheduleWoken() {
 	}
 }
 
-// schedule gives a loop the processor soon, and not before in nanoseconds from now.
+// schedule gives a loop the processor soon, but not earlier than in nanoseconds from now.
 func (k *Kernel) schedule(ls *loop, in int64) {
 	at := max(k.Clock()+in, ls.stalled) + int64(Draw(k.rng, k.Profile.Delay))
 	if at < ls.at {
@@ -95,7 +95,7 @@ func (k *Kernel) schedule(ls *loop, in int64) {
 	}
 }
 
-// turn is one turn of a loop, unless it has been given the processor earlier.
+// turn is one turn of a loop, unless it has had the processor earlier.
 func (k *Kernel) turn(ls *loop, at int64) {
 	k.mu.Lock()
 	if ls.at != at {
@@ -130,16 +130,16 @@ func (k *Kernel) turn(ls *loop, at int64) {
 	}
 }
 
-// What one turn may do with one socket. A loop that does more lets its other sockets wait: bytes
-// are a fair turn's 16 reads of 64 KB, with as much again for what a burst of events adds. Over TLS
-// a turn's megabyte is 64 records, each of which is passed on by a call, and a head comes before
-// them.
+// The most that one turn may do with one socket. A loop that does more makes its other sockets
+// wait. The bytes are 16 reads of 64 KB, a fair turn, and twice as much again for a burst of
+// events. Over TLS, a turn's megabyte is 64 records, each forwarded by one call, and a head comes
+// before them.
 const (
 	turnCalls = 72
 	turnBytes = 3 << 20
 )
 
-// endTurn checks the turn against its bounds.
+// endTurn checks the turn against these bounds.
 func (k *Kernel) endTurn(ls *loop) {
 	for _, e := range k.touched {
 		if e.calls > turnCalls || e.moved > turnBytes {
@@ -152,8 +152,8 @@ func (k *Kernel) endTurn(ls *loop) {
 	k.touched = k.touched[:0]
 }
 
-// touch counts calls on a socket, and the bytes that they moved, in the present turn. Outside of a
-// turn, where goroutines do TLS handshakes, nothing is counted.
+// touch counts calls on a socket and the bytes they moved, in the present turn. Outside a turn,
+// when goroutines do TLS handshakes, nothing is counted.
 func (k *Kernel) touch(e *Endpoint, calls, bytes int) {
 	if k.running == nil {
 		return
@@ -165,7 +165,7 @@ func (k *Kernel) touch(e *Endpoint, calls, bytes int) {
 	e.moved += bytes
 }
 
-// Timers is how many timers the loops of a process have set, and how many loops it has.
+// Timers returns how many timers the loops of a process have set, and how many loops it has.
 func (k *Kernel) Timers(process int) (timers, loops int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -211,12 +211,12 @@ func (p *poller) Remove(fd int) {
 	}
 }
 
-// watch is where in f.watches the poller's watch for that descriptor is, -1 when there is none.
+// watch is the index in f.watches of the poller's watch for a descriptor; -1 if there is none.
 func (f *file) watch(p *poller, fd int) int {
 	return slices.IndexFunc(f.watches, func(w *watch) bool { return w.poller == p && w.fd == fd })
 }
 
-// wake tells the one that watches a file that something has changed.
+// wake informs the watchers of a file of a change.
 func (k *Kernel) wake(f *file) {
 	if f == nil {
 		return
@@ -226,7 +226,7 @@ func (k *Kernel) wake(f *file) {
 	}
 }
 
-// wake puts the file among those that the poller looks at next.
+// wake adds the file to those that the poller checks next.
 func (w *watch) wake() {
 	if !w.queued {
 		w.poller.keep(w)
@@ -234,8 +234,8 @@ func (w *watch) wake() {
 	w.poller.k.rouse(w.poller.loop)
 }
 
-// Poll implements reactor.Poller. The order of what is ready is drawn, and sometimes only a part of
-// it is told in this turn, as if the rest had come a little later.
+// Poll implements reactor.Poller. It draws the order of the ready files. Sometimes it reports only
+// some of them in this turn, as if the rest had become ready a little later.
 func (p *poller) Poll(events []reactor.Event) (n int) {
 	k := p.k
 	k.mu.Lock()
@@ -289,7 +289,7 @@ func (p *poller) Close() {
 	p.loop.runs = false
 }
 
-// event is what is true of the file now.
+// event is the present state of the file.
 func (w *watch) event() reactor.Event {
 	ev := reactor.Event{Token: w.token}
 	if l := w.file.listens; l != nil {

@@ -1,7 +1,7 @@
 package kernel
 
-// messages are what a Unix socket has been sent and has not read, send by send. The sender is
-// charged for each until the last byte of it is read.
+// messages are the sends to a Unix socket that are unread. The sender is charged for each until its
+// last byte is read.
 type messages struct {
 	list    []message
 	charged int
@@ -14,7 +14,7 @@ func (m *messages) add(size int) {
 	m.charged += size
 }
 
-// read takes n bytes, and says whether a message was read to its end.
+// read removes n bytes. It reports whether a message was read to its end.
 func (m *messages) read(n int) (freed bool) {
 	for n > 0 {
 		first := &m.list[0]
