@@ -2,27 +2,27 @@ package load
 
 import "plimsoll/internal/lab/measure"
 
-// collector puts the loops' parts of each window together, gives the windows to Observe in order,
-// and adds everything up. It is one goroutine. Parts go back to their loops before Observe is
-// called, so that a slow one delays windows and no load.
+// collector joins the loops' parts of each window, passes the windows to Observe in order, and adds
+// everything up. It is one goroutine. Parts go back to their loops before Observe is called, so
+// that a slow Observe delays windows but not the load.
 type collector struct {
 	full   <-chan *part
 	spare  []chan *part
-	queue  [][]*part // parts of each loop that wait for the other loops'
+	queue  [][]*part // parts of each loop that wait for those of other loops
 	window int64
-	// observe is given each window, nil when nobody needs them; end is when the run ended, for the
-	// last window, and is called then only.
+	// observe is called with each window; it may be nil. end returns when the run ended. It is
+	// called only for the last window.
 	observe func(*measure.Window)
 	end     func() int64
 
 	due, sent, in, out     uint64
 	ended                  measure.Tally
 	response, service, lag measure.Histogram
-	// of the window that is being put together
+	// The window being joined.
 	windowResponse, windowService, windowLag measure.Histogram
 }
 
-// run ends when full is closed and everything has been added up.
+// run returns when full is closed and everything has been added up.
 func (c *collector) run() {
 	for p := range c.full {
 		c.queue[p.loop] = append(c.queue[p.loop], p)
@@ -31,9 +31,9 @@ func (c *collector) run() {
 	}
 }
 
-// next makes a window of parts that cover the same time on all loops, and says whether there were
-// such. A loop that could not pass its windows on in time has a longer part, and the others' parts
-// are added up to the same length.
+// next joins parts that cover the same time on all loops into a window, and reports whether it
+// could. A loop that could not pass on its windows in time has a longer part; the other loops'
+// parts are added up to the same length.
 func (c *collector) next() bool {
 	count := make([]int, len(c.queue))
 	until := int64(0)
@@ -54,7 +54,7 @@ func (c *collector) next() bool {
 	return true
 }
 
-// merge adds up the first parts of each loop, as many as count says.
+// merge adds up the first count[i] parts of each loop i.
 func (c *collector) merge(count []int, until int64) {
 	w := &measure.Window{Start: c.queue[0][0].from * c.window}
 	for i, n := range count {
@@ -85,8 +85,8 @@ func (c *collector) merge(count []int, until int64) {
 		} else {
 			until *= c.window
 		}
-		// A run that is stopped as it starts ends in its first instant: a window in which nothing
-		// happened is none, and no window is without length.
+		// A run that is stopped as it starts ends in its first instant. An empty window without
+		// length is dropped, and every other window has a length.
 		w.Length = until - w.Start
 		if w.Length > 0 || w.Due > 0 || w.Sent > 0 || w.Ended != (measure.Tally{}) {
 			w.Length = max(w.Length, 1)

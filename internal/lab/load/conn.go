@@ -9,16 +9,16 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// conn is one of a loop's connections, and goes on for the whole run: when its socket is closed it
-// opens another.
+// conn is one of a loop's connections. It lasts the whole run: when its socket is closed, it opens
+// another.
 //
 //	queued → connecting → (shaking →) greeting → open
 //	  ↑           └───────────┴─ resting ──┘       │
 //	  └───────────────┴────────────────────────────┘ closed by either side
 //
-// It rests after an attempt that failed, and after a socket that carried no request at all;
-// otherwise it opens again at once. aborting is a handshake whose goroutine still has the socket
-// and was told to stop. It greets until its protocol can carry requests.
+// A connection rests after a failed attempt and after a socket that carried no request; otherwise
+// it reopens at once. aborting is a handshake that was told to stop while its goroutine still has
+// the socket. A connection is greeting until its protocol can carry requests.
 type conn struct {
 	sock     reactor.Conn
 	w        *worker
@@ -30,35 +30,35 @@ type conn struct {
 
 	opened   int64 // when the connection was ready
 	under    int   // requests under way
-	carried  int   // requests of this socket
-	turn     int   // which of the addresses it uses; the next one after a failure
-	failures int   // sockets in a row that carried no request
+	carried  int   // requests this socket has carried
+	turn     int   // which address it uses; the next one after a failure
+	failures int   // consecutive sockets that carried no request
 	state    connState
-	idle     bool // in the worker's queue of connections that may carry another request
-	deferred bool // Run is to be called
+	idle     bool // in the worker's queue of connections with room
+	deferred bool // Run is scheduled
 }
 
-// protocol is what a connection speaks: how it carries requests, one or several at once. Its
+// protocol is what a connection speaks, and how it carries requests, one or several at once. Its
 // methods are called on the connection's loop.
 type protocol interface {
-	// start is called when the socket is open, and TLS spoken. The protocol calls ready or
+	// start is called when the socket is open and TLS is established. The protocol calls ready or
 	// openFailed, now or later.
 	start()
-	// room says whether an open connection may carry one more request now.
+	// room reports whether an open connection may carry one more request now.
 	room() bool
-	// exchange is the place of one more request, for which there is room.
+	// exchange returns the exchange for one more request. There must be room for it.
 	exchange() *exchange
-	// send sends the request in the worker's out, which exchange x was filled with.
+	// send sends the request in the worker's out, for which exchange x was set up.
 	send(x *exchange)
-	// receive reads what has arrived. The connection greets, or is open.
+	// receive reads what has arrived. The connection is greeting or open.
 	receive()
-	// drained says that the queue of what the socket did not take is short again.
+	// drained reports that the socket's send queue is short again.
 	drained()
-	// expire ends the request of an exchange, whose time is over.
+	// expire ends the request of an exchange that has timed out.
 	expire(x *exchange)
-	// end counts all requests under way as ended so, and gives back their sessions.
+	// end counts all requests under way as ended with kind, and ends their sessions.
 	end(kind measure.Kind)
-	// release gives back memory: the socket is closed, and no request is under way.
+	// release frees memory. The socket is closed, and no request is under way.
 	release()
 }
 
@@ -74,12 +74,12 @@ const (
 	open
 )
 
-// The bounds of opening. A rest doubles with each failure in a row, so that a target that is down
-// is asked about once a second by each connection, and one that comes back is found soon.
+// Limits of opening. The rest doubles with each failure in a row: each connection tries a target
+// that is down once a second, and soon finds one that comes back.
 const (
-	// attempts in flight on a loop, while all are opened and whenever TLS is spoken
+	// attempts in flight on a loop, before the run and whenever TLS is spoken
 	maxOpening   = 64
-	giveUpAfter  = 16 // attempts that failed before the run, none having succeeded
+	giveUpAfter  = 16 // failed attempts before the run, with none successful
 	shortestRest = 10_000_000
 	longestRest  = 1_000_000_000
 )
@@ -90,8 +90,8 @@ var errOpenTimeout = errors.New("no connection within the timeout: is the addres
 var errGreetTimeout = errors.New("the target sent no SETTINGS within the timeout: " +
 	"does it speak HTTP/2 here?")
 
-// dial begins to connect. It says whether that went well so far; if not, the failure has been dealt
-// with.
+// dial starts to connect. It reports whether that has worked so far; if not, the failure has been
+// handled.
 func (c *conn) dial() bool {
 	w := c.w
 	w.opening++
@@ -158,7 +158,7 @@ func (c *conn) handshaken(err error) {
 	c.protocol.start()
 }
 
-// ready makes an open connection one that requests can use.
+// ready lets requests use a connection.
 func (c *conn) ready() {
 	w := c.w
 	w.now = reactor.Clock()
@@ -177,14 +177,14 @@ func (c *conn) ready() {
 	w.afterEvent()
 }
 
-// giveUp is openFailed, and goes on with what comes next.
+// giveUp calls openFailed and goes on with the next connection.
 func (c *conn) giveUp(err error) {
 	c.openFailed(err)
 	c.w.openNext()
 	c.w.afterEvent()
 }
 
-// openFailed deals with an attempt that came to nothing. The caller goes on with openNext.
+// openFailed handles a failed attempt. The caller goes on with openNext.
 func (c *conn) openFailed(err error) {
 	w := c.w
 	w.opening--
@@ -193,7 +193,7 @@ func (c *conn) openFailed(err error) {
 	c.shut()
 	w.attemptFailed(err)
 	if w.phase == opening && c.failures < len(w.run.Target.Addresses) {
-		w.reopen(c) // a name may have an address at which nobody listens
+		w.reopen(c) // another address of the name may have a listener
 		return
 	}
 	c.rest()
@@ -209,7 +209,7 @@ func (c *conn) rest() {
 	}
 }
 
-// shut closes the socket and gives back what belongs to it.
+// shut closes the socket and frees what belongs to it.
 func (c *conn) shut() {
 	c.w.loop.StopTimer(&c.timer)
 	if c.tls != nil {
@@ -220,7 +220,7 @@ func (c *conn) shut() {
 	c.protocol.release()
 }
 
-// again closes an open connection, on which no request is under way, and opens another.
+// again closes an open connection with no request under way, and opens another.
 func (c *conn) again() {
 	w := c.w
 	w.closed()
@@ -257,7 +257,7 @@ func (c *conn) Drained() {
 	}
 }
 
-// readLater has Run called when others have had their turn: there may be more to read.
+// readLater schedules Run after the other connections' turn: there may be more to read.
 func (c *conn) readLater() {
 	if !c.deferred {
 		c.deferred = true
@@ -265,7 +265,7 @@ func (c *conn) readLater() {
 	}
 }
 
-// Run implements reactor.Runner: a connection that had much to read goes on.
+// Run implements reactor.Runner: it continues a long read.
 func (c *conn) Run() {
 	c.deferred = false
 	if c.state == greeting || c.state == open {
@@ -289,7 +289,7 @@ func (c *conn) Expire(_ *reactor.Timer, now int64) {
 	}
 }
 
-// abortHandshake has a handshake's goroutine give up.
+// abortHandshake tells the goroutine of a handshake to stop.
 func (c *conn) abortHandshake() {
 	c.state = aborting
 	if h, ok := c.protocol.(*http3Conn); ok {
@@ -300,7 +300,7 @@ func (c *conn) abortHandshake() {
 	c.sock.Shutdown()
 }
 
-// mayRead says whether a read could find something without a further event.
+// mayRead reports whether a read could find something without a further event.
 func (c *conn) mayRead() bool { return c.sock.MayRead() || c.tls != nil && c.tls.Buffered() }
 
 func (c *conn) read(p []byte) (int, error) {
@@ -310,8 +310,8 @@ func (c *conn) read(p []byte) (int, error) {
 	return c.sock.Read(p)
 }
 
-// write sends p. If it cannot, the peer may have answered before it ended, so what there is to read
-// comes first; reading ends with the error.
+// write sends p. If that fails, the peer may have answered before it closed, so reading comes
+// first; the reads end with the error.
 func (c *conn) write(p []byte) {
 	var err error
 	if c.tls != nil {
@@ -324,8 +324,8 @@ func (c *conn) write(p []byte) {
 	}
 }
 
-// begin sends the next request of a session, which is the exchange's from now on. due is its intended
-// start.
+// begin sends the next request of a session and hands the session to the exchange. due is the
+// request's intended start.
 func (c *conn) begin(s Session, due int64) *exchange {
 	w := c.w
 	x := c.protocol.exchange()
@@ -346,18 +346,18 @@ func (c *conn) begin(s Session, due int64) *exchange {
 	return x
 }
 
-// usable says that the connection may carry another request.
+// usable reports whether the connection may carry another request.
 func (c *conn) usable() bool { return c.state == open && c.protocol.room() && !c.wornOut() }
 
-// wornOut says that the connection has carried what it may.
+// wornOut reports whether the connection has reached PerConnection or Lifetime.
 func (c *conn) wornOut() bool {
 	o := &c.w.run.Options
 	return o.PerConnection > 0 && c.carried >= o.PerConnection ||
 		o.Lifetime > 0 && c.w.now-c.opened >= int64(o.Lifetime)
 }
 
-// next puts a session, whose request was answered, and the connection to their next use. keep says
-// that the connection may carry more.
+// next decides what a session does after an answer, and what its connection does. keep reports that
+// the connection may carry more.
 func (c *conn) next(s Session, verdict *AnswerVerdict, keep bool) {
 	w := c.w
 	keep = keep && !c.wornOut()
@@ -376,8 +376,8 @@ func (c *conn) next(s Session, verdict *AnswerVerdict, keep bool) {
 	c.reuse(keep)
 }
 
-// reuse puts an open connection to its next use. keep says that it may carry more requests; if not,
-// it is closed when those under way have ended.
+// reuse puts an open connection to its next use. keep reports that it may carry more requests; if
+// not, it is closed once no request is under way.
 func (c *conn) reuse(keep bool) {
 	switch {
 	case keep && !c.wornOut():
@@ -387,16 +387,16 @@ func (c *conn) reuse(keep bool) {
 	}
 }
 
-// retire closes a connection that has carried what it may, unless requests are under way: then it
-// is closed when they have ended.
+// retire closes a connection that is worn out, unless requests are under way: then it is closed
+// when they have ended.
 func (c *conn) retire() {
 	if c.under == 0 && c.wornOut() {
 		c.again()
 	}
 }
 
-// fail ends the requests under way together with the connection. why and err, which may be nil, are
-// for a person.
+// fail ends the connection and the requests under way on it. why and err are for humans; err may be
+// nil.
 func (c *conn) fail(kind measure.Kind, why string, err error) {
 	w := c.w
 	if w.examples[kind] == "" {

@@ -5,12 +5,12 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// How a worker's part of a run ends. It is over when no request may begin any more, because
-// Duration is over, or because the schedules of all loops have no more arrivals, and when all that
-// had begun has ended. That a loop waits for the others' schedules keeps its windows as long as
-// theirs.
+// How a worker's part of a run ends. It is over when no more requests may begin and all that had
+// begun have ended. No more may begin once Duration is over, or once the schedules of all loops
+// have no more arrivals. A loop waits for the other loops' schedules so that its windows last as
+// long as theirs.
 
-// settle ends the worker's part when it is over.
+// settle ends the worker's part once it is over.
 func (w *worker) settle() {
 	if w.now < w.end && !w.exhausted {
 		return
@@ -23,7 +23,7 @@ func (w *worker) settle() {
 	}
 }
 
-// offeredUntil is when this loop's last request is due; never while that is not known.
+// offeredUntil returns when this loop's last request is due; never while unknown.
 func (w *worker) offeredUntil() int64 {
 	if w.end == never && w.exhausted {
 		return w.lastDue
@@ -31,7 +31,7 @@ func (w *worker) offeredUntil() int64 {
 	return w.end
 }
 
-// cancel ends the run now: what is under way is cut off. It is posted.
+// cancel ends the run now and cuts off what is under way. It must be posted to the loop.
 func (w *worker) cancel() {
 	if w.phase == closing {
 		return
@@ -58,7 +58,7 @@ func (w *worker) cancel() {
 	w.finish()
 }
 
-// finish hands in the last window and closes everything.
+// finish passes on the last window and closes everything.
 func (w *worker) finish() {
 	w.phase = closing
 	w.endCost()
@@ -66,8 +66,7 @@ func (w *worker) finish() {
 	w.closeAll()
 }
 
-// closeAll closes every connection. The loop stops once no handshake's goroutine has a socket any
-// more.
+// closeAll closes every connection. The loop stops once no handshake goroutine has a socket.
 func (w *worker) closeAll() {
 	w.loop.StopAlarm()
 	w.loop.ReleaseTimer(&w.limit)

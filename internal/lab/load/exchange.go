@@ -9,25 +9,25 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// exchange carries one request at a time, from its sending to its end. A connection of HTTP/1.1 has one
-// exchange, one of HTTP/2 as many as it has requests under way.
+// exchange carries one request at a time, from sending it to its end. An HTTP/1.1 connection has
+// one exchange, an HTTP/2 connection one per request under way.
 type exchange struct {
 	c     *conn
 	timer reactor.Timer
 
-	session Session // of the request under way; nil when there is none
+	session Session // of the request under way; nil if there is none
 	request Request
 	due     int64  // the intended start of the request
-	written int64  // when its first byte was sent, where that is not sock.Sent
-	held    *held  // what arrived of an answer that is not whole yet; nil when nothing
-	found   int    // other requests of the loop that were in flight when it was sent
+	written int64  // when its first byte was sent, if not sock.Sent
+	held    *held  // the part of an incomplete answer that has arrived; nil if none
+	found   int    // other requests of the loop in flight when it was sent
 	interim int    // 1xx answers to the request
-	stream  uint32 // its identifier in HTTP/2; 0 in HTTP/1.1
-	onTime  bool   // a connection was free when the request was due: its lag is the generator's
-	prompt  bool   // the intended start is the sending itself
+	stream  uint32 // stream identifier in HTTP/2; 0 in HTTP/1.1
+	onTime  bool   // a connection was free when the request was due, so the generator caused its lag
+	prompt  bool   // the intended start is the time of sending
 }
 
-// Expire implements reactor.Expirer: the request has no whole answer in time.
+// Expire implements reactor.Expirer: the request has no complete answer in time.
 func (x *exchange) Expire(*reactor.Timer, int64) {
 	w := x.c.w
 	w.now = reactor.Clock()
@@ -35,7 +35,7 @@ func (x *exchange) Expire(*reactor.Timer, int64) {
 	w.afterEvent()
 }
 
-// sentAt is when the first byte of the request went out.
+// sentAt returns when the first byte of the request was sent.
 func (x *exchange) sentAt() int64 {
 	switch {
 	case x.written != 0:
@@ -46,7 +46,7 @@ func (x *exchange) sentAt() int64 {
 	return x.c.sock.Sent()
 }
 
-// over counts the request under way as ended and gives back its session.
+// over counts the request under way as ended and returns its session.
 func (x *exchange) over(kind measure.Kind) Session {
 	w := x.c.w
 	w.turnPage()
@@ -69,8 +69,8 @@ func (x *exchange) over(kind measure.Kind) Session {
 	return s
 }
 
-// judge asks the script what it thinks of an answer. One that came too late is not worth asking,
-// though the timer, which is a few milliseconds late, has not fired yet.
+// judge asks the script for its verdict on an answer. It does not ask about an answer after the
+// timeout, even if the timer, which is a few milliseconds late, has not fired yet.
 func (x *exchange) judge(status int, fields *head.List, body []byte, cut bool) AnswerVerdict {
 	w := x.c.w
 	start := x.due
@@ -96,25 +96,24 @@ func (x *exchange) judge(status int, fields *head.List, body []byte, cut bool) A
 	return verdict
 }
 
-// held is what is kept of an answer that is not whole. Held are used again, so that they cost no
-// allocation.
+// held keeps an incomplete answer. Held values are reused to avoid allocations.
 type held struct {
-	head   []byte    // of HTTP/1.1 as it came, without a beginning of the body
-	fields head.List // of HTTP/2, whose bytes are in head
-	body   []byte    // without its framing, where the script wants it
-	cut    bool      // there was more than BodyLimit, or than the loop has room for
+	head   []byte    // HTTP/1.1: as received, without any part of the body
+	fields head.List // HTTP/2: the bytes are in head
+	body   []byte    // without framing, if the script asks for it
+	cut    bool      // the body exceeded BodyLimit, or the loop's room
 	next   *held
 }
 
-// keptHeld bounds the memory of held that wait on a loop for their next use, in bytes.
+// keptHeld limits the memory of a loop's free list of held values, in bytes.
 const keptHeld = 16 << 20
 
-// mostBodies bounds the bodies that a loop's connections hold for checks at once, in bytes: a
-// thousand connections to a target without end would else take a gigabyte. What comes beyond it is
-// cut off.
+// mostBodies limits the bodies that a loop's connections hold for checks at once, in bytes. Without
+// it, a thousand connections to a target that sends without end would take a gigabyte. Bodies are
+// cut off at the limit.
 const mostBodies = 256 << 20
 
-// addBody keeps bytes of a body, where the script wants to see it.
+// addBody keeps bytes of a body, if the script asks to see it.
 func (x *exchange) addBody(data []byte) {
 	if !x.request.Body {
 		return
@@ -125,9 +124,9 @@ func (x *exchange) addBody(data []byte) {
 	h.cut = h.cut || take < len(data)
 }
 
-// roomForBody is how many of n more bytes may be kept of a body of which some are kept already, and
-// counts them. Goroutines of HTTP/3 that ask at the same time may make it a little more than
-// mostBodies.
+// roomForBody returns how many of n more bytes may be kept of a body of which kept bytes are kept
+// already, and counts them. HTTP/3 goroutines that ask at the same time may exceed mostBodies a
+// little.
 func (w *worker) roomForBody(n, kept int) int {
 	take := max(min(n, BodyLimit-kept, mostBodies-int(w.bodyBytes.Load())), 0)
 	w.bodyBytes.Add(int64(take))
@@ -144,7 +143,7 @@ func (w *worker) getHeld() *held {
 	return h
 }
 
-// putHeld gives back what l holds, if anything.
+// putHeld frees what x holds, if anything.
 func (w *worker) putHeld(x *exchange) {
 	h := x.held
 	if h == nil {

@@ -13,34 +13,34 @@ import (
 
 // http1Conn speaks HTTP/1.1: one request after the other.
 //
-// How an answer is read: nearly all answers are there whole at the first read. They are parsed
-// where they were received, in the loop's scratch memory, judged and forgotten. What is not whole
-// is kept in a held: the bytes of a head that is not complete, or the complete head while its body
-// arrives, because the script judges both together at the end.
+// Nearly all answers are complete at the first read. They are parsed in place, in the loop's
+// scratch memory, judged and forgotten. An incomplete answer is kept in a held: the bytes of an
+// incomplete head, or the complete head while its body arrives, because the script judges both
+// together.
 type http1Conn struct {
 	only   exchange
 	body   http1.Body
 	inBody bool // the head is complete and in held
 }
 
-// limits bound what a target may send. A body has no limit, as it is not kept, unless the script
-// wants to see it.
+// limits limit what a target may send. A body has no limit, because it is kept only if the script
+// asks to see it.
 var limits = http1.Limits{Line: 8 << 10, Head: 64 << 10, Fields: 256, Extension: 64 << 10}
 
 const (
-	readsAtOnce = 16 // reads of one connection before others have their turn
+	readsAtOnce = 16 // reads of one connection before others get their turn
 	maxInterim  = 32 // 1xx answers to one request
 )
 
-// batchBelow is how large a request may be, in bytes, to be sent together with those of other
-// connections. A larger one is sent by itself, because the kernel may take it in parts, and only
-// the last one's time is known.
+// batchBelow is the size, in bytes, below which a request is sent together with those of other
+// connections. A larger one is sent alone, because the kernel may take it in several writes and
+// only the time of the last one is known.
 const batchBelow = 16 << 10
 
 var errUnasked = errors.New("the target sent what nobody asked for")
 
-// start implements protocol. What came while a handshake's goroutine had the socket brings no
-// second event. A server that does not like our certificate says so here.
+// start implements protocol. Data that came while a handshake goroutine had the socket causes no
+// further event. A server that rejects our certificate says so here.
 func (h *http1Conn) start() {
 	c := h.only.c
 	if c.tls != nil {
@@ -74,8 +74,8 @@ func (h *http1Conn) send(x *exchange) {
 	c.write(w.out)
 }
 
-// drained implements protocol: nothing waits for the queue to become short, as the next request
-// waits for an answer.
+// drained implements protocol: nothing waits for the send queue, because the next request waits for
+// an answer.
 func (h *http1Conn) drained() {}
 
 // expire implements protocol.
@@ -93,8 +93,8 @@ func (h *http1Conn) end(kind measure.Kind) {
 // release implements protocol.
 func (h *http1Conn) release() { h.only.c.w.putHeld(&h.only) }
 
-// quiet is nil when the peer has neither ended nor sent what nobody asked for, and else says what
-// it did. Records of TLS that carry no data are read on the way.
+// quiet returns nil if the peer has neither closed nor sent unrequested data, and otherwise an
+// error. It reads TLS records that carry no data.
 func (h *http1Conn) quiet() error {
 	c := h.only.c
 	if !c.mayRead() {
@@ -145,7 +145,7 @@ func (h *http1Conn) receive() {
 	c.readLater()
 }
 
-// readEnded deals with a read that found nothing: for now, or for good.
+// readEnded handles a read that found nothing, for now or for good.
 func (h *http1Conn) readEnded(err error) {
 	if err == reactor.ErrAgain {
 		return
@@ -162,8 +162,8 @@ func (h *http1Conn) readEnded(err error) {
 	c.fail(measure.ConnectionLost, "the connection ended before an answer began", err)
 }
 
-// take uses bytes of the answer. It says whether the answer goes on; if not, the connection has
-// already been put to another use.
+// take uses bytes of the answer. It reports whether the answer goes on; if not, the connection has
+// already been put to its next use.
 func (h *http1Conn) take(b []byte) bool {
 	if h.inBody {
 		return h.takeBody(b)
@@ -206,7 +206,7 @@ func (h *http1Conn) take(b []byte) bool {
 	}
 }
 
-// headWhole goes on behind a complete head, which is the first n bytes of b.
+// headWhole continues after a complete head, the first n bytes of b.
 func (h *http1Conn) headWhole(b []byte, n int) bool {
 	l := &h.only
 	w := l.c.w
@@ -230,7 +230,7 @@ func (h *http1Conn) headWhole(b []byte, n int) bool {
 	return h.takeBody(rest)
 }
 
-// takeBody uses bytes of a body that was not there whole with its head.
+// takeBody uses bytes of a body that did not arrive complete with its head.
 func (h *http1Conn) takeBody(b []byte) bool {
 	for len(b) > 0 && !h.body.Done() {
 		data, n, err := h.body.Next(b)
@@ -249,7 +249,7 @@ func (h *http1Conn) takeBody(b []byte) bool {
 	return false
 }
 
-// wholeHeld ends an answer whose head was kept while its body came.
+// wholeHeld ends an answer whose head was kept while its body arrived.
 func (h *http1Conn) wholeHeld(surplus bool) {
 	l := &h.only
 	parser := &l.c.w.parser
@@ -258,8 +258,8 @@ func (h *http1Conn) wholeHeld(surplus bool) {
 	h.whole(l.held.body, l.held.cut, surplus)
 }
 
-// whole judges an answer that has arrived whole, and puts the session and the connection to their
-// next use. surplus says that something came behind the answer.
+// whole judges a complete answer and puts the session and the connection to their next use. surplus
+// reports that more bytes followed the answer.
 func (h *http1Conn) whole(body []byte, cut, surplus bool) {
 	l := &h.only
 	c := l.c

@@ -13,11 +13,11 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// http2Conn speaks HTTP/2 (RFC 9113): as many requests at once as it has streams.
+// http2Conn speaks HTTP/2 (RFC 9113), with as many requests at once as it has streams.
 //
-// It greets until the target's SETTINGS are there: only they say how many streams there may be. A
-// time-out resets its stream and no other. After GOAWAY the streams that the target takes care of
-// end as they would have, and then the connection is made again.
+// It is greeting until the target's SETTINGS arrive: only they say how many streams are allowed. A
+// timeout resets its stream and no other. After GOAWAY, the streams that the target still handles
+// end normally; then the connection is replaced.
 type http2Conn struct {
 	c       *conn
 	reader  http2.Reader
@@ -27,24 +27,24 @@ type http2Conn struct {
 	window  http2.SendWindow
 	receipt http2.ReceiveWindow
 
-	slots []*stream // those under way, by their identifiers: see at
-	next  uint32    // the least identifier of the next stream
-	fresh *stream   // whose head is in the worker's response and not kept; nil mostly
+	slots []*stream // streams under way, by identifier: see at
+	next  uint32    // minimum identifier of the next stream
+	fresh *stream   // its head is in the worker's response and not kept; usually nil
 
-	rest      []byte // the beginning of a frame that has not arrived whole
-	block     []byte // a field block that is not complete
-	blockEnds bool   // nothing follows on its stream
+	rest      []byte // the beginning of an incomplete frame
+	block     []byte // an incomplete field block
+	blockEnds bool   // nothing follows it on its stream
 
-	out      []byte   // frames to be sent with the loop's batch
+	out      []byte   // frames to send with the loop's batch
 	unsent   []uint32 // streams whose heads are in out
-	sending  int      // streams whose requests' bodies are not sent whole
-	asked    int64    // when a PING was sent, if nothing has come since; else 0
-	flushing bool     // Run is to be called
-	leaving  bool     // no request begins any more
+	sending  int      // streams whose request bodies are not completely sent
+	asked    int64    // when a PING was sent, if nothing has come since; otherwise 0
+	flushing bool     // Run is scheduled
+	leaving  bool     // no more requests may begin
 }
 
-// What we announce. Bodies are counted and forgotten as they come, so windows are as large as makes
-// them no limit.
+// Our settings. Bodies are counted and dropped as they arrive, so the windows are large enough
+// never to be the limit.
 const (
 	windowSize   = 1 << 30
 	lastStream   = 1<<31 - 1
@@ -52,22 +52,22 @@ const (
 	tableSize    = hpack.Initial
 )
 
-// headLimits bound the head of an answer, as limits do in HTTP/1.1.
+// headLimits limit the head of an answer, like limits in HTTP/1.1.
 var headLimits = http2.Limits{Head: 64 << 10, Fields: 256}
 
-// mostBlock bounds a field block, in bytes: a head within headLimits is never larger.
+// mostBlock limits a field block, in bytes. A head within headLimits is never larger.
 const mostBlock = 128 << 10
 
-// mostQueued bounds what waits for a target that reads nothing, in bytes: bodies stop far below.
+// mostQueued limits the bytes queued for a target that does not read. Bodies stop far below it.
 const mostQueued = 1 << 20
 
-// announced is the frames that a connection begins with.
+// announced is the frames that begin a connection.
 var announced = http2.AppendSettings([]byte(http2.Preface),
 	http2.Setting{ID: http2.EnablePush, Value: 0},
 	http2.Setting{ID: http2.InitialWindowSize, Value: windowSize},
 	http2.Setting{ID: http2.MaxHeaderListSize, Value: uint32(headLimits.Head)})
 
-// Errors of a connection that does not become one of HTTP/2.
+// Errors for targets that turn out not to speak HTTP/2.
 var (
 	errNotHTTP2 = errors.New("the target answers in HTTP/1.1: it does not speak HTTP/2 here")
 	errNoHTTP2  = errors.New("the target ended the connection when HTTP/2 began: " +
@@ -92,10 +92,10 @@ func (h *http2Conn) start() {
 	h.out = append(h.out[:0], announced...)
 	h.out = http2.AppendWindowUpdate(h.out, 0, h.receipt.Grow(windowSize))
 	h.flush()
-	h.receive() // what came during a handshake brings no second event
+	h.receive() // data that came during a handshake causes no further event
 }
 
-// limit is how many streams there may be at once.
+// limit returns how many streams there may be at once.
 func (h *http2Conn) limit() int {
 	return int(min(uint32(h.c.w.run.Streams), h.peer.MaxConcurrentStreams))
 }
@@ -103,7 +103,7 @@ func (h *http2Conn) limit() int {
 // room implements protocol.
 func (h *http2Conn) room() bool { return !h.leaving && h.c.under < h.limit() }
 
-// at finds a stream under way; nil where there is none.
+// at returns the stream under way with an identifier, or nil.
 func (h *http2Conn) at(id uint32) *stream {
 	s := h.slots[int(id>>1)&(len(h.slots)-1)]
 	if s == nil || s.stream != id {
@@ -112,9 +112,9 @@ func (h *http2Conn) at(id uint32) *stream {
 	return s
 }
 
-// exchange implements protocol. A stream's identifier says its slot. One whose slot is taken by a
-// stream that takes long is left out, as RFC 9113 allows (section 5.1.1): at least half of the
-// slots are free, so that is one of two at most, on average.
+// exchange implements protocol. A stream's identifier determines its slot. An identifier whose slot
+// is still taken by a slow stream is skipped, as RFC 9113 allows (section 5.1.1). At least half of
+// the slots are free, so on average at most one identifier in two is skipped.
 func (h *http2Conn) exchange() *exchange {
 	for h.slots[int(h.next>>1)&(len(h.slots)-1)] != nil {
 		h.next += 2
@@ -126,13 +126,13 @@ func (h *http2Conn) exchange() *exchange {
 	s.headed = false
 	h.slots[int(h.next>>1)&(len(h.slots)-1)] = s
 	h.next += 2
-	// There are always enough identifiers left for one stream more.
+	// There are always enough identifiers left for one more stream.
 	h.leaving = h.leaving || h.next > lastStream-2*uint32(len(h.slots))
 	return &s.exchange
 }
 
-// expire implements protocol. The stream is reset and the connection stays, but for one that has
-// died without a word: where not even a PING is answered for as long as a request may take.
+// expire implements protocol. It resets the stream and keeps the connection, unless the connection
+// is dead: if not even a PING is answered within a request's timeout.
 func (h *http2Conn) expire(x *exchange) {
 	w := h.c.w
 	dead := h.asked != 0 && w.now-h.asked >= int64(w.run.Timeout)
@@ -151,7 +151,7 @@ func (h *http2Conn) expire(x *exchange) {
 	h.c.reuse(!h.leaving)
 }
 
-// cut resets a stream, and counts its request as ended so.
+// cut resets a stream and counts its request as ended with kind.
 func (h *http2Conn) cut(s *stream, code http2.Code, kind measure.Kind, why string, err error) {
 	h.out = http2.AppendRST(h.out, s.stream, code)
 	h.flushSoon()
@@ -159,8 +159,8 @@ func (h *http2Conn) cut(s *stream, code http2.Code, kind measure.Kind, why strin
 	h.c.reuse(!h.leaving)
 }
 
-// fail counts the request of a stream that is over as ended so. why and err, which may be nil, are
-// for a person.
+// fail counts the request of a finished stream as ended with kind. why and err are for humans; err
+// may be nil.
 func (h *http2Conn) fail(s *stream, kind measure.Kind, why string, err error) {
 	w := h.c.w
 	if w.examples[kind] == "" {
@@ -170,7 +170,7 @@ func (h *http2Conn) fail(s *stream, kind measure.Kind, why string, err error) {
 	h.forget(s)
 }
 
-// forget takes a stream out whose request has ended.
+// forget removes a stream whose request has ended.
 func (h *http2Conn) forget(s *stream) {
 	w := h.c.w
 	h.slots[int(s.stream>>1)&(len(h.slots)-1)] = nil
@@ -201,7 +201,7 @@ func (h *http2Conn) release() {
 	h.rest, h.block = h.rest[:0], h.block[:0]
 }
 
-// lost ends a connection that is of no more use, and its requests as ended so.
+// lost ends a connection that is no longer usable, and its requests with kind.
 func (h *http2Conn) lost(kind measure.Kind, why string, err error) {
 	c := h.c
 	switch {
@@ -214,7 +214,7 @@ func (h *http2Conn) lost(kind measure.Kind, why string, err error) {
 	}
 }
 
-// ended deals with the end of what the target sends.
+// ended handles the end of the target's data.
 func (h *http2Conn) ended(err error) {
 	if h.c.state == greeting && (err == io.EOF || errors.Is(err, syscall.ECONNRESET)) {
 		err = errNoHTTP2
@@ -222,7 +222,7 @@ func (h *http2Conn) ended(err error) {
 	h.lost(measure.ConnectionLost, "the connection ended before the whole answer was there", err)
 }
 
-// violated ends the connection because of what the target sent, and tells it why.
+// violated ends the connection because of what the target sent, and sends the reason.
 func (h *http2Conn) violated(reason http2.Reason) {
 	h.out = http2.AppendGoAway(h.out, 0, reason.Code(), reason.Error())
 	h.flush()
@@ -266,5 +266,5 @@ func (h *http2Conn) receive() {
 	c.readLater()
 }
 
-// alive says that the socket is still the one whose bytes are being read.
+// alive reports whether the socket is still the one being read.
 func (h *http2Conn) alive() bool { return h.c.state == open || h.c.state == greeting }

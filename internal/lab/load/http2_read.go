@@ -9,7 +9,7 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// frames uses all the frames that are there whole, and says how many bytes they were.
+// frames uses all complete frames and returns how many bytes they were.
 func (h *http2Conn) frames(b []byte) (used int) {
 	for {
 		f, n, err := h.reader.Next(b[used:])
@@ -72,8 +72,8 @@ func (h *http2Conn) frame(f *http2.Frame, err http2.Error) {
 	}
 }
 
-// idle is the least identifier of a stream that the target has not heard of: those whose requests
-// have begun and are not on their way are among them.
+// idle returns the lowest identifier of a stream that the target has not seen. Streams whose
+// requests have begun but are not sent yet count as idle.
 func (h *http2Conn) idle() uint32 {
 	if len(h.unsent) > 0 {
 		return h.unsent[0]
@@ -86,8 +86,7 @@ func (h *http2Conn) broken(s *stream, reason http2.Reason) {
 	h.cut(s, reason.Code(), measure.BadHTTP, "the answer breaks the rules of HTTP/2", reason)
 }
 
-// settings takes what the target says of itself. The first frame of it makes the connection one
-// that requests can use.
+// settings handles SETTINGS. The first one makes the connection ready for requests.
 func (h *http2Conn) settings(f *http2.Frame) {
 	if f.Has(http2.Ack) {
 		return
@@ -120,7 +119,7 @@ func (h *http2Conn) settings(f *http2.Frame) {
 	h.c.reuse(!h.leaving)
 }
 
-// enlarge takes a WINDOW_UPDATE.
+// enlarge handles WINDOW_UPDATE.
 func (h *http2Conn) enlarge(f *http2.Frame) {
 	if f.Stream == 0 {
 		if reason := h.window.Add(f.Increment()); reason != http2.OK {
@@ -136,7 +135,7 @@ func (h *http2Conn) enlarge(f *http2.Frame) {
 	h.pump()
 }
 
-// reset takes RST_STREAM.
+// reset handles RST_STREAM.
 func (h *http2Conn) reset(f *http2.Frame) {
 	s := h.at(f.Stream)
 	if s == nil {
@@ -154,8 +153,7 @@ func (h *http2Conn) reset(f *http2.Frame) {
 	h.c.reuse(!h.leaving)
 }
 
-// goAway takes GOAWAY: no request begins any more, and those that the target has not begun to work
-// on and will not have ended.
+// goAway handles GOAWAY: no more requests begin, and those that the target will not process end.
 func (h *http2Conn) goAway(f *http2.Frame) {
 	h.leaving = true
 	h.c.w.leaveIdle(h.c)
@@ -179,7 +177,7 @@ func (h *http2Conn) goAway(f *http2.Frame) {
 	h.c.reuse(false)
 }
 
-// headers takes a field block, or a part of one.
+// headers handles a field block, or a part of one.
 func (h *http2Conn) headers(f *http2.Frame, err http2.Error) {
 	if f.Type == http2.Headers {
 		h.blockEnds = f.Has(http2.EndStream)
@@ -223,8 +221,9 @@ func (h *http2Conn) headers(f *http2.Frame, err http2.Error) {
 	}
 }
 
-// decode decodes a field block into the worker's response, or for its effect on the table alone
-// where its stream is over or it is trailers. A block that cannot be decoded is BadBlock.
+// decode decodes a field block into the worker's response. If the stream is over or the block holds
+// trailers, it decodes it only for its effect on the dynamic table. It returns BadBlock for a block
+// that cannot be decoded.
 func (h *http2Conn) decode(s *stream, block []byte) (reason http2.Reason) {
 	w := h.c.w
 	if w.arena == nil {
@@ -271,8 +270,8 @@ func (h *http2Conn) decode(s *stream, block []byte) (reason http2.Reason) {
 	return answer.End(&w.response, s.request.Head, h.blockEnds)
 }
 
-// data takes a frame of an answer's body, or a part of one. What came is given back to the windows
-// at once, as it is used at once.
+// data handles a frame of an answer's body, or a part of one. It returns window credit at once, as
+// the data is used at once.
 func (h *http2Conn) data(f *http2.Frame) {
 	if f.First {
 		if reason := h.receipt.Consume(f.Length); reason != http2.OK {
@@ -298,7 +297,7 @@ func (h *http2Conn) data(f *http2.Frame) {
 	}
 }
 
-// takeData counts bytes of an answer's body and keeps those that the script wants to see.
+// takeData counts bytes of an answer's body and keeps them if the script asks for them.
 func (h *http2Conn) takeData(s *stream, f *http2.Frame) http2.Reason {
 	if !s.headed {
 		return http2.MissingPseudo
@@ -325,7 +324,7 @@ func (h *http2Conn) takeData(s *stream, f *http2.Frame) http2.Reason {
 	return http2.OK
 }
 
-// giveBack announces n bytes more of a window.
+// giveBack announces n more bytes of a window.
 func (h *http2Conn) giveBack(id, n uint32) {
 	if n > 0 {
 		h.out = http2.AppendWindowUpdate(h.out, id, n)
@@ -353,7 +352,7 @@ func (h *http2Conn) keep() {
 	}
 }
 
-// whole ends a stream whose answer is whole: its head is fresh, or it was kept with the body.
+// whole ends a stream whose answer is complete. Its head is fresh, or was kept with the body.
 func (h *http2Conn) whole(s *stream) {
 	if h.fresh == s {
 		h.wholeAtOnce(s, nil)
@@ -362,14 +361,14 @@ func (h *http2Conn) whole(s *stream) {
 	h.judged(s, s.judge(s.status, &s.held.fields, s.held.body, s.held.cut))
 }
 
-// wholeAtOnce ends a stream whose head is fresh, and whose body is this.
+// wholeAtOnce ends a stream whose head is fresh and whose complete body is body.
 func (h *http2Conn) wholeAtOnce(s *stream, body []byte) {
 	h.fresh = nil
 	h.judged(s, s.judge(s.status, &h.c.w.response.Fields, body, false))
 }
 
-// judged puts the session and the connection to their next use. A target that answers before it has
-// the whole request need not be sent the rest.
+// judged puts the session and the connection to their next use. If the target answered before it
+// had the whole request, the rest is not sent.
 func (h *http2Conn) judged(s *stream, verdict AnswerVerdict) {
 	if s.sending {
 		h.out = http2.AppendRST(h.out, s.stream, http2.NoError)
@@ -380,10 +379,10 @@ func (h *http2Conn) judged(s *stream, verdict AnswerVerdict) {
 	h.c.next(session, &verdict, !h.leaving)
 }
 
-// codeError is an error code as an error.
+// codeError is an HTTP/2 error code as an error.
 type codeError http2.Code
 
-// codes are the names of RFC 9113, section 7.
+// codes are the names from RFC 9113, section 7.
 var codes = [...]string{
 	"NO_ERROR", "PROTOCOL_ERROR", "INTERNAL_ERROR", "FLOW_CONTROL_ERROR", "SETTINGS_TIMEOUT",
 	"STREAM_CLOSED", "FRAME_SIZE_ERROR", "REFUSED_STREAM", "CANCEL", "COMPRESSION_ERROR",

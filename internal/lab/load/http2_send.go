@@ -9,17 +9,17 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// stream is one of HTTP/2 under way. Streams are used again.
+// stream is an HTTP/2 stream under way. Streams are reused.
 type stream struct {
 	exchange
 	window  http2.SendWindow
 	receipt http2.ReceiveWindow
 	length  http2.BodyLength // of the answer
 	status  int
-	headed  bool   // the answer's head was there
-	sending bool   // the request's body is not sent whole
-	body    []byte // what of it the windows did not let out when the request began
-	sent    int    // how many bytes of that have gone out since
+	headed  bool   // the answer's head has arrived
+	sending bool   // the request's body is not completely sent
+	body    []byte // what the windows did not allow of the body when the request began
+	sent    int    // how many bytes of body have been sent since
 	next    *stream
 }
 
@@ -32,7 +32,7 @@ func (w *worker) newStream() *stream {
 	return s
 }
 
-// keptBody bounds the memory that a stream keeps for its next use, in bytes.
+// keptBody limits the memory that a stream keeps for its next use, in bytes.
 const keptBody = 64 << 10
 
 func (w *worker) dropStream(s *stream) {
@@ -44,9 +44,9 @@ func (w *worker) dropStream(s *stream) {
 }
 
 const (
-	// mostOut is how many bytes of frames are gathered before they are sent.
+	// mostOut is how many bytes of frames are collected before they are sent.
 	mostOut = 64 << 10
-	// mostData is the most data of a frame, in bytes, however large the target allows.
+	// mostData is the maximum data of a frame, in bytes, even if the target allows more.
 	mostData = 64 << 10
 )
 
@@ -54,7 +54,7 @@ const (
 func (h *http2Conn) send(x *exchange) {
 	s := h.at(x.stream)
 	w := x.c.w
-	s.written = w.now // until it is known better: see flush
+	s.written = w.now // until the exact time is known: see flush
 	h.unsent = append(h.unsent, s.stream)
 	body := h.appendHead(s.stream, w.out)
 	if len(body) > 0 {
@@ -66,10 +66,10 @@ func (h *http2Conn) send(x *exchange) {
 	h.flushSoon()
 }
 
-// appendHead appends HEADERS of a request that is written as one of HTTP/1.1, and returns its body.
+// appendHead appends the HEADERS of a request in HTTP/1.1 form, and returns its body.
 //
-// What repeats enters the compression's table, as it does in browsers. The path and the length do
-// not: they are the request's own.
+// Fields that repeat enter the compression table, as in browsers. The path and the length do not:
+// they belong to one request.
 func (h *http2Conn) appendHead(id uint32, request []byte) (body []byte) {
 	line, fields, body := split(request)
 	method, line, _ := bytes.Cut(line, space)
@@ -114,18 +114,18 @@ var (
 	trailers    = []byte("trailers")
 )
 
-// split cuts a request of HTTP/1.1 into its line, its fields, each with its line's end, and its
-// body.
+// split cuts an HTTP/1.1 request into its request line, its fields, each with its line ending, and
+// its body.
 func split(request []byte) (line, fields, body []byte) {
 	line, rest, _ := bytes.Cut(request, endOfLine)
-	if bytes.HasPrefix(rest, endOfLine) { // no field at all
+	if bytes.HasPrefix(rest, endOfLine) { // no fields
 		return line, nil, rest[len(endOfLine):]
 	}
 	n := bytes.Index(rest, endOfHead) + len(endOfLine)
 	return line, rest[:n], rest[n+len(endOfLine):]
 }
 
-// nextField is the first of some fields as split gives them.
+// nextField returns the first of fields as split returns them.
 func nextField(fields []byte) (name, value, rest []byte) {
 	end := bytes.IndexByte(fields, '\n')
 	line, rest := fields[:end-1], fields[end+1:]
@@ -140,7 +140,7 @@ func nextField(fields []byte) (name, value, rest []byte) {
 	return line[:colon], value, rest
 }
 
-// hostOf is the value of Host; nil where there is none.
+// hostOf returns the value of Host, or nil if there is none.
 func hostOf(fields []byte) []byte {
 	for rest := fields; len(rest) > 0; {
 		var name, value []byte
@@ -151,8 +151,8 @@ func hostOf(fields []byte) []byte {
 	return nil
 }
 
-// leftOut says whether HTTP/2 and HTTP/3 have no such field: those of a connection, and Host, which
-// is a pseudo-field there.
+// leftOut reports whether HTTP/2 and HTTP/3 omit a field: the connection-specific fields, and Host,
+// which is a pseudo-field there.
 func leftOut(field head.ID) bool {
 	switch field {
 	case head.Host, head.Connection, head.KeepAlive, head.ProxyConnection, head.Upgrade,
@@ -164,8 +164,9 @@ func leftOut(field head.ID) bool {
 
 func blank(c byte) bool { return c == ' ' || c == '\t' }
 
-// appendData appends DATA with the beginning of b, which is all that is left of the stream's body:
-// as much as the windows and the socket take, and at most most bytes. It returns how much that is.
+// appendData appends DATA frames with the beginning of b, the rest of the stream's body: as much as
+// the windows and the socket take, stopping at the first frame that reaches most bytes. It returns
+// the number of bytes.
 func (h *http2Conn) appendData(s *stream, b []byte, most int) (n int) {
 	for n < min(len(b), most) && !h.c.sock.Congested() {
 		size := min(len(b)-n, s.window.Available(), h.window.Available(),
@@ -189,8 +190,7 @@ func (h *http2Conn) appendData(s *stream, b []byte, most int) (n int) {
 	return n
 }
 
-// pump sends what windows and socket take of the bodies that are not sent whole: of each a frame in
-// turn.
+// pump sends what the windows and the socket take of unfinished bodies, one frame of each in turn.
 func (h *http2Conn) pump() {
 	for more := h.sending > 0; more; {
 		more = false
@@ -208,8 +208,8 @@ func (h *http2Conn) pump() {
 	}
 }
 
-// flushSoon has what is in out sent with the loop's batch: what the events of a turn want sent goes
-// out together, in one record of TLS.
+// flushSoon schedules out to be sent with the loop's batch, so that all events of a turn share one
+// write and one TLS record.
 func (h *http2Conn) flushSoon() {
 	if !h.flushing {
 		h.flushing = true
@@ -218,7 +218,7 @@ func (h *http2Conn) flushSoon() {
 	}
 }
 
-// Run implements reactor.Runner: the loop's batch is sent.
+// Run implements reactor.Runner: the loop sends its batch.
 func (h *http2Conn) Run() {
 	h.flushing = false
 	if len(h.out) == 0 || !h.alive() {
@@ -230,7 +230,7 @@ func (h *http2Conn) Run() {
 	}
 }
 
-// flush sends what is in out, and notes when the heads in it went out.
+// flush sends out, and records when the heads in it were sent.
 func (h *http2Conn) flush() {
 	c := h.c
 	w := c.w
@@ -240,7 +240,7 @@ func (h *http2Conn) flush() {
 	c.write(h.out)
 	h.out = h.out[:0]
 	if c.sock.Batched() || c.sock.Unsent() {
-		// It is not known when they go, so that they count from when they were handed over.
+		// The time of sending is unknown, so they count from the handover.
 		h.unsent = h.unsent[:0]
 		return
 	}

@@ -14,25 +14,26 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// http3Conn speaks HTTP/3 (RFC 9114) over quic-go, whose goroutines have the packets: its socket is
-// not the loop's. A request goes to quic-go on the loop, which is when it counts as sent. A goroutine
-// of its own reads the answer, and hands it over whole.
+// http3Conn speaks HTTP/3 (RFC 9114) over quic-go. quic-go's goroutines handle the packets: its
+// socket is not the loop's. The loop passes a request to quic-go, and the request counts as sent
+// then. A goroutine per request reads the answer and hands it over complete.
 //
-// So an answer counts as there when the loop has heard of it, which is later than its last packet by
-// what two goroutines wait for a processor: the generator's own time is a part of what it measures,
-// as it is over TCP, and a larger one.
+// So an answer counts as received when the loop learns of it. That is later than its last packet,
+// by the time two goroutines wait for a processor. As over TCP, the generator's own time is part of
+// the measurement, but here it is larger.
 type http3Conn struct {
 	c       *conn
 	q       *quic.Conn // nil while there is none
 	cancel  context.CancelFunc
 	encoder http3.Encoder
-	spare   *quic.Stream // of the next request; nil when none is open
-	waits   bool         // a goroutine waits for a spare one
-	leaving bool         // no request begins any more
+	spare   *quic.Stream // for the next request; nil if none is open
+	waits   bool         // a goroutine waits for a spare stream
+	leaving bool         // no more requests may begin
 	streams map[quic.StreamID]*http3Stream
 }
 
-// What we announce: bodies are used as they come, so windows are as large as makes them no limit.
+// Our settings: bodies are used as they arrive, so the windows are large enough never to be the
+// limit.
 var quicConfig = &quic.Config{
 	InitialStreamReceiveWindow: 16 << 20, MaxStreamReceiveWindow: 16 << 20,
 	InitialConnectionReceiveWindow: 64 << 20, MaxConnectionReceiveWindow: 64 << 20,
@@ -43,7 +44,7 @@ func newHTTP3(c *conn) *http3Conn {
 	return &http3Conn{c: c, streams: map[quic.StreamID]*http3Stream{}}
 }
 
-// listenUDP makes the socket of all connections of a loop.
+// listenUDP opens the socket that all connections of a loop share.
 func (w *worker) listenUDP() error {
 	if w.quic != nil {
 		return nil
@@ -56,16 +57,16 @@ func (w *worker) listenUDP() error {
 	return nil
 }
 
-// closeUDP closes it, and what connections there are. The loop has ended.
+// closeUDP closes that socket and the remaining connections. The loop has ended.
 func (w *worker) closeUDP() {
 	if w.quic != nil {
-		w.quicClosing.Wait() // each target is told
+		w.quicClosing.Wait() // every target has been told
 		w.quic.Close()
 		w.quic.Conn.Close()
 	}
 }
 
-// dial begins a handshake, on a goroutine.
+// dial starts a handshake on a goroutine.
 func (h *http3Conn) dial(to reactor.Address) error {
 	w := h.c.w
 	if err := w.listenUDP(); err != nil {
@@ -131,7 +132,8 @@ func (h *http3Conn) start() {
 	h.c.ready()
 }
 
-// listen reads what the target says of the connection. It is a goroutine that ends with it.
+// listen accepts the target's unidirectional streams. It is a goroutine that ends with the
+// connection.
 func (h *http3Conn) listen(q *quic.Conn) {
 	for {
 		s, err := q.AcceptUniStream(q.Context())
@@ -155,7 +157,7 @@ func (h *http3Conn) readUni(q *quic.Conn, s *quic.ReceiveStream) {
 				loop.Post(func() { h.goAway(q, quic.StreamID(change.ID)) })
 			}
 			if t, known := u.Type(); known && t == http3.PushStream && why == http3.OK {
-				why = http3.BadStream // nobody allowed a push
+				why = http3.BadStream // we do not allow pushes
 			}
 			if why != http3.OK {
 				loop.Post(func() { h.violated(q, why) })
@@ -168,7 +170,7 @@ func (h *http3Conn) readUni(q *quic.Conn, s *quic.ReceiveStream) {
 	}
 }
 
-// room implements protocol. Where the target allows no stream more, a goroutine waits for one.
+// room implements protocol. If the target allows no more streams, a goroutine waits for one.
 func (h *http3Conn) room() bool {
 	if h.q == nil || h.leaving || h.c.under >= h.c.w.run.Streams {
 		return false
@@ -209,7 +211,7 @@ func (h *http3Conn) exchange() *exchange {
 	return &s.exchange
 }
 
-// of is the stream of an exchange.
+// of returns the stream of an exchange.
 func (h *http3Conn) of(x *exchange) *http3Stream { return h.streams[4*quic.StreamID(x.stream)] }
 
 // receive implements protocol. There is no socket to read.
@@ -218,8 +220,8 @@ func (h *http3Conn) receive() {}
 // drained implements protocol.
 func (h *http3Conn) drained() {}
 
-// expire implements protocol. The stream is reset and the connection stays: one that has died
-// without a word ends by quic-go's own time-out.
+// expire implements protocol. It resets the stream and keeps the connection. A dead connection ends
+// by quic-go's own timeout.
 func (h *http3Conn) expire(x *exchange) {
 	s := h.of(x)
 	s.abandon()
@@ -227,8 +229,8 @@ func (h *http3Conn) expire(x *exchange) {
 	h.c.reuse(!h.leaving)
 }
 
-// fail counts the request of a stream that is over as ended so. why and err, which may be nil, are
-// for a person.
+// fail counts the request of a finished stream as ended with kind. why and err are for humans; err
+// may be nil.
 func (h *http3Conn) fail(s *http3Stream, kind measure.Kind, why string, err error) {
 	w := h.c.w
 	if w.examples[kind] == "" {
@@ -256,12 +258,12 @@ func (h *http3Conn) release() {
 	}
 }
 
-// closeQUIC ends a connection, beside the loop: it waits for quic-go.
+// closeQUIC closes a connection on a goroutine, because closing waits for quic-go.
 func (w *worker) closeQUIC(q *quic.Conn, code http3.Code) {
 	w.quicClosing.Go(func() { q.CloseWithError(quic.ApplicationErrorCode(code), "") })
 }
 
-// ended deals with the end of the connection.
+// ended handles the end of the connection.
 func (h *http3Conn) ended(q *quic.Conn, err error) {
 	c := h.c
 	if h.q != q || c.w.phase == closing {
@@ -293,8 +295,7 @@ func (h *http3Conn) violated(q *quic.Conn, why http3.Reason) {
 	c.w.afterEvent()
 }
 
-// goAway takes GOAWAY: no request begins any more, and those that the target will not work on have
-// ended.
+// goAway handles GOAWAY: no more requests begin, and those that the target will not process end.
 func (h *http3Conn) goAway(q *quic.Conn, first quic.StreamID) {
 	c := h.c
 	if h.q != q || c.state != open {
@@ -313,7 +314,7 @@ func (h *http3Conn) goAway(q *quic.Conn, first quic.StreamID) {
 	c.w.afterEvent()
 }
 
-// refused says that a stream was ended before anything was done for it.
+// refused reports whether the target rejected a stream before processing it.
 func refused(err error) bool {
 	reset, ok := errors.AsType[*quic.StreamError](err)
 	return ok && http3.Code(reset.ErrorCode) == http3.RequestRejected

@@ -14,34 +14,34 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// http3Stream is a request of HTTP/3 under way.
+// http3Stream is an HTTP/3 request under way.
 type http3Stream struct {
 	exchange
 	q      *quic.Stream
 	number quic.StreamID
 }
 
-// answer3 is what came on a stream.
+// answer3 is what arrived on a stream.
 type answer3 struct {
 	w        *worker
 	response head.Response
 	body     []byte
-	cut      bool // there was more of the body than BodyLimit
-	in       int  // bytes that came
+	cut      bool // the body was longer than what was kept
+	in       int  // bytes received
 	kind     measure.Kind
 	why      string
 	err      error
 }
 
-// abandon has the goroutines of a stream end.
+// abandon ends the goroutines of a stream.
 func (s *http3Stream) abandon() {
 	code := quic.StreamErrorCode(http3.RequestCancelled)
 	s.q.CancelRead(code)
 	s.q.CancelWrite(code)
 }
 
-// send implements protocol. A request that quic-go takes at once is sent now; what is left of a
-// longer one goes as the target takes it.
+// send implements protocol. A request that quic-go takes whole is sent now; otherwise a goroutine
+// writes it as the target takes it.
 func (h *http3Conn) send(x *exchange) {
 	s := h.of(x)
 	w := x.c.w
@@ -54,7 +54,7 @@ func (h *http3Conn) send(x *exchange) {
 	switch s.q.TryWriteAll(out) {
 	case nil:
 		s.q.Close()
-	default: // too much for now, or the stream has failed: reading says how
+	default: // too much for now, or the stream has failed: the read reports why
 		go func() {
 			if _, err := s.q.Write(out); err == nil {
 				s.q.Close()
@@ -68,7 +68,7 @@ func (h *http3Conn) send(x *exchange) {
 	}()
 }
 
-// appendRequest makes the frames of a request that is written as one of HTTP/1.1.
+// appendRequest makes the frames of a request in HTTP/1.1 form.
 func (h *http3Conn) appendRequest(request []byte) []byte {
 	line, fields, body := split(request)
 	method, line, _ := bytes.Cut(line, space)
@@ -106,8 +106,8 @@ var (
 	pseudoPath      = []byte(":path")
 )
 
-// read reads an answer to its end. It is the stream's goroutine. wanted says that the script wants to
-// see the body.
+// read reads an answer to its end, on the stream's goroutine. wanted reports that the script asks
+// to see the body.
 func (s *http3Stream) read(wanted, toHEAD bool) *answer3 {
 	a := &answer3{w: s.c.w}
 	var r http3.Reader
@@ -165,10 +165,10 @@ func (s *http3Stream) read(wanted, toHEAD bool) *answer3 {
 	}
 }
 
-// mostRead is how much of a long answer is read at once.
+// mostRead is the size of the reads of a long answer.
 const mostRead = 64 << 10
 
-// head takes a field section that is a head.
+// head decodes the field section of a head.
 func (a *answer3) head(block []byte, toHEAD, ended bool) (http2.Reason, http3.Reason) {
 	fields, why := http3.DecodeFields(block, headLimits.Head, headLimits.Fields)
 	if why != http3.OK {
@@ -183,7 +183,7 @@ func (a *answer3) head(block []byte, toHEAD, ended bool) (http2.Reason, http3.Re
 	return judge.End(&a.response, toHEAD, ended), http3.OK
 }
 
-// addBody keeps bytes of a body that the script wants to see.
+// addBody keeps bytes of a body, if the script asks to see it.
 func (a *answer3) addBody(data []byte, wanted bool) {
 	if !wanted {
 		return
@@ -193,13 +193,13 @@ func (a *answer3) addBody(data []byte, wanted bool) {
 	a.cut = a.cut || take < len(data)
 }
 
-// bad is an answer that breaks the rules.
+// bad makes this an answer that breaks the rules.
 func (a *answer3) bad(why error) *answer3 {
 	a.kind, a.why, a.err = measure.BadHTTP, "the answer breaks the rules of HTTP/3", why
 	return a
 }
 
-// failed is an answer that did not come whole.
+// failed makes this an incomplete answer.
 func (a *answer3) failed(err error) *answer3 {
 	a.kind, a.why, a.err = measure.ConnectionLost, "the target reset the stream", err
 	if refused(err) {
@@ -210,13 +210,13 @@ func (a *answer3) failed(err error) *answer3 {
 	return a
 }
 
-// answered takes an answer over from the stream's goroutine.
+// answered takes over an answer from the stream's goroutine.
 func (h *http3Conn) answered(q *quic.Conn, s *http3Stream, a *answer3) {
 	c := h.c
 	w := c.w
 	w.bodyBytes.Add(-int64(len(a.body)))
 	if h.q != q || h.streams[s.number] != s {
-		return // its time was over, or the connection's
+		return // the request or the connection has already ended
 	}
 	w.now = reactor.Clock()
 	if w.phase == running {

@@ -8,8 +8,9 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Outcome is what the loops of a run, or of a part of one, counted. Outcomes of parts add up exactly,
-// and the figures of the whole are made of their sum. Times are nanoseconds since the run's start.
+// Outcome is the counts of the loops of a run, or of a part of one. Outcomes of parts add up
+// exactly, and the results of the whole run are computed from their sum. Times are nanoseconds
+// since the run's start.
 type Outcome struct {
 	Due      uint64         `json:"due"`
 	Sent     uint64         `json:"sent"`
@@ -24,30 +25,30 @@ type Outcome struct {
 	Resumed  uint64         `json:"sessions_resumed"`
 	Closing  uint64         `json:"responses_that_close"`
 	Drained  uint64         `json:"drained"`
-	// Arrivals that were begun, and how many of them the loops took too late.
+	// Arrivals is how many arrivals were begun, Late how many of them the loops took too late.
 	Arrivals uint64 `json:"arrivals"`
 	Late     uint64 `json:"late"`
 	Peak     int    `json:"peak_in_flight"`
 	Streams  int    `json:"streams_per_connection"`
-	// Requests are the totals by kind of request, of a script that has several; nil otherwise.
+	// Requests are the totals by kind of request if the script has several kinds; otherwise nil.
 	Requests          []measure.RequestTotals     `json:"requests"`
 	ConcurrencyAtSend []measure.ConcurrencyAtSend `json:"concurrency_at_send"`
 	Examples          map[string]string           `json:"examples"`
-	// LastDue is when the last arrival was due, and Finished when the last request had ended.
+	// LastDue is when the last arrival was due, Finished when the last request had ended.
 	LastDue  int64 `json:"last_due_ns"`
 	Finished int64 `json:"finished_ns"`
-	// Exhausted says that the schedules had no more arrivals, and Cut when the run was ended early;
-	// Cut of 0 says that it was not.
+	// Exhausted reports that the schedules had no more arrivals. Cut is when the run was ended
+	// early; 0 if it was not.
 	Exhausted bool  `json:"exhausted"`
 	Cut       int64 `json:"cut_ns"`
-	// OwnLimit is what the generator's machine lacked; empty when it lacked nothing.
+	// OwnLimit is what the generator's machine ran out of; empty if nothing.
 	OwnLimit string  `json:"own_limit"`
 	Loops    int     `json:"loops"`
 	CPU      int64   `json:"cpu_ns"`
 	Busy     float64 `json:"busy_share"`
 }
 
-// outcome adds up the run. The loops and the collector have ended.
+// outcome adds up the run. The loops and the collector must have ended.
 func (r *run) outcome(c *collector, start int64) *Outcome {
 	o := &Outcome{
 		Due:       c.due,
@@ -69,7 +70,7 @@ func (r *run) outcome(c *collector, start int64) *Outcome {
 	return o
 }
 
-// addTo adds what the worker alone has counted.
+// addTo adds what only the worker has counted.
 func (w *worker) addTo(o *Outcome, start int64) {
 	o.Made += w.made
 	o.Reused += w.reused
@@ -137,7 +138,7 @@ func (o *Outcome) Add(p *Outcome) {
 	}
 }
 
-// addAtSend keeps the order, which is ascending.
+// addAtSend keeps the ascending order.
 func (o *Outcome) addAtSend(more []measure.ConcurrencyAtSend) {
 	for _, c := range more {
 		at, found := slices.BinarySearchFunc(o.ConcurrencyAtSend, c.Found,
@@ -151,7 +152,8 @@ func (o *Outcome) addAtSend(more []measure.ConcurrencyAtSend) {
 	}
 }
 
-// fewer is the smaller of two numbers of streams; 0 is of HTTP/1.1, or of nothing that was opened.
+// fewer returns the smaller of two numbers of streams. 0 means HTTP/1.1, or that nothing was
+// opened.
 func fewer(a, b int) int {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -159,7 +161,7 @@ func fewer(a, b int) int {
 	return min(a, b)
 }
 
-// sooner is the earlier of two times; 0 is never.
+// sooner returns the earlier of two times; 0 means never.
 func sooner(a, b int64) int64 {
 	if a == 0 || b == 0 {
 		return max(a, b)
@@ -167,7 +169,7 @@ func sooner(a, b int64) int64 {
 	return min(a, b)
 }
 
-// Totals are the figures of a whole run whose options were these.
+// Totals returns the results of a whole run with the options of.
 func (o *Outcome) Totals(of *Options) *measure.Totals {
 	t := &measure.Totals{
 		Length:            o.length(of.Duration),
@@ -207,9 +209,9 @@ func (o *Outcome) Totals(of *Options) *measure.Totals {
 	return t
 }
 
-// length is how long load was offered, in nanoseconds. That a schedule has no more arrivals before
-// the run's duration is over does not say that it was shorter: a gap of some mean distances at its
-// end is chance.
+// length returns how long load was offered, in nanoseconds. A schedule that has no more arrivals
+// before the run's duration is over was not necessarily shorter: a gap of a few mean distances at
+// its end is chance.
 func (o *Outcome) length(duration time.Duration) int64 {
 	const gaps = 10
 	length, full := o.LastDue, int64(duration)

@@ -9,13 +9,13 @@ import (
 	"plimsoll/internal/head"
 )
 
-// userAgent is the User-Agent of a request that names none.
+// userAgent is the default User-Agent.
 const userAgent = "plimsoll"
 
-// Prepare makes the bytes of a request: its line, Host first, the fields of header ("Name: value"
-// each), and the body. A Host or User-Agent in header takes the place of its own. Content-Length is
-// added where there is a body, or where the method requires one. An empty method is GET. The errors
-// are one line and name the field.
+// Prepare makes the bytes of a request: the request line, Host first, the fields of header ("Name:
+// value" each), and the body. A Host or User-Agent in header replaces the default. Content-Length
+// is added if there is a body or the method requires one. An empty method is GET. Errors are one
+// line and name the field.
 func Prepare(target Target, method string, header []string, body []byte) ([]byte, error) {
 	if method == "" {
 		method = "GET"
@@ -65,7 +65,7 @@ func Prepare(target Target, method string, header []string, body []byte) ([]byte
 	return out.Bytes(), nil
 }
 
-// field is the name and the value of "Name: value".
+// field returns the name and the value of "Name: value".
 func field(line string) (name, value string, err error) {
 	name, value, found := strings.Cut(line, ":")
 	switch {

@@ -18,9 +18,9 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// TLSOptions say how an https target is spoken to. The zero value is what a browser does.
+// TLSOptions are how to speak TLS to an https target. The zero value behaves like a browser.
 type TLSOptions struct {
-	CA           string // PEM file of the authorities to trust; "" for those of the system
+	CA           string // PEM file of the authorities to trust; "" for the system's
 	Insecure     bool   // accept any certificate
 	ServerName   string // the name to ask for and to verify; "" for the URL's host
 	NoResumption bool   // make a full handshake for each connection
@@ -29,14 +29,14 @@ type TLSOptions struct {
 	ReadFile func(name string) ([]byte, error) `json:"-"`
 }
 
-// ErrPort is of a URL whose port cannot be one.
+// ErrPort is the error of a URL with an invalid port.
 var ErrPort = errors.New("a port is a number from 1 to 65535")
 
-// longestURL bounds a URL, in bytes.
+// longestURL limits a URL, in bytes.
 const longestURL = 16 << 10
 
-// Resolve makes a target of a URL: http or https, a host or an address, path and query. It looks
-// the host's name up once; its addresses are used in turn. The errors are one line.
+// Resolve makes a target from a URL: http or https, a host name or an address, path and query. It
+// looks the host's name up once; the addresses are used in turn. Errors are one line.
 func Resolve(ctx context.Context, rawURL string, secure TLSOptions) (Target, error) {
 	u, err := parse(rawURL)
 	if err != nil {
@@ -69,7 +69,7 @@ func Resolve(ctx context.Context, rawURL string, secure TLSOptions) (Target, err
 	return t, nil
 }
 
-// parse reads a URL that a load can be sent to.
+// parse parses the URL of a target.
 func parse(raw string) (*url.URL, error) {
 	if len(raw) > longestURL {
 		return nil, fmt.Errorf("the URL has %d bytes, and %d are the most: "+
@@ -97,8 +97,8 @@ func parse(raw string) (*url.URL, error) {
 	return nil, fmt.Errorf("%q is not a URL: write it as http://host:port/path", raw)
 }
 
-// requestTarget is path and query as they go on the wire. What may not stand there is written as
-// "%20" is.
+// requestTarget returns path and query as sent. Bytes that must not appear there are
+// percent-encoded.
 func requestTarget(u *url.URL) string {
 	target := u.EscapedPath()
 	if target == "" {
@@ -120,7 +120,7 @@ func requestTarget(u *url.URL) string {
 	return b.String()
 }
 
-// lookUp finds the addresses of a host.
+// lookUp returns the addresses of a host.
 func lookUp(ctx context.Context, host string, port uint16) ([]reactor.Address, error) {
 	if ip, err := netip.ParseAddr(host); err == nil {
 		return []reactor.Address{{IP: netip.AddrPortFrom(ip.Unmap(), port)}}, nil
@@ -162,7 +162,7 @@ func clientConfig(host string, o TLSOptions) (*tls.Config, error) {
 	return cfg, nil
 }
 
-// IPs are the addresses that are not files.
+// IPs returns the addresses that are not files.
 func (t *Target) IPs() (all []netip.AddrPort) {
 	for _, a := range t.Addresses {
 		if a.Path == "" {
@@ -172,7 +172,7 @@ func (t *Target) IPs() (all []netip.AddrPort) {
 	return all
 }
 
-// cannotConnect is the error of a run that could not make one connection.
+// cannotConnect returns the error of a run that could not make a single connection.
 func cannotConnect(t *Target, err error) error {
 	where := t.Authority
 	if first := t.Addresses[0].String(); first != t.Authority {

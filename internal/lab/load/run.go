@@ -16,25 +16,24 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// run is what the workers of one run share. Its Options have no zero values left that stand for a
-// default.
+// run is the state that the workers of one run share. Its Options have the defaults filled in.
 type run struct {
 	Options
 	workers  []*worker
 	opened   chan opened
 	full     chan *part
-	depleted atomic.Int32 // loops whose schedule has no more
-	end      atomic.Int64 // when all requests had ended, in nanoseconds since the start
+	depleted atomic.Int32 // loops whose schedule has no more arrivals
+	end      atomic.Int64 // when the last request ended, in nanoseconds since the start
 }
 
-// opened is what a worker says when it has tried all its connections.
+// opened is what a worker reports once it has tried all its connections.
 type opened struct {
 	made int
-	err  error // why the first one failed, nil when none did
+	err  error // why the first failed one failed; nil if none did
 }
 
-// Bounds of what may be asked for. A longer time counts as the longest, which is a year, and keeps
-// sums of times from running over.
+// Limits of the options. Longer times count as longest, which is a year; that keeps sums of times
+// from overflowing.
 const (
 	mostConnections = 1 << 20
 	mostStreams     = 1 << 14
@@ -43,14 +42,13 @@ const (
 	longest         = 365 * 24 * time.Hour
 )
 
-// headStart is how long before the run's clock starts the loops are told of it, in nanoseconds.
+// headStart is how long before the start of the run's clock the loops are told, in nanoseconds.
 const headStart = 5_000_000
 
-// Run sends what o says and returns what it measured. It fails, and has measured nothing, when o
-// makes no sense or when not one connection can be made; the error is one line that says why. When
-// ctx ends, what is under way is cut off and counted as Unfinished, and Run returns what was
-// measured until then, without an error; before the run's clock has started it returns the
-// context's error.
+// Run sends what o describes and returns the results. It fails without results if o makes no sense
+// or if no connection can be made; the error is one line that says why. When ctx ends, requests
+// under way are cut off and counted as Unfinished, and Run returns the results so far, without an
+// error. Before the run's clock has started it returns the context's error instead.
 //
 // Run may be called from any goroutine, also several times at once. It uses o.Loops threads until
 // it returns.
@@ -62,8 +60,7 @@ func Run(ctx context.Context, o Options) (*measure.Totals, error) {
 	return outcome.Totals(&o), nil
 }
 
-// Measure is Run for a run of which this is a part: what it gives adds up with the outcomes of the
-// other parts.
+// Measure is like Run for one part of a run: its outcome adds up with those of the other parts.
 func Measure(ctx context.Context, o Options) (*Outcome, error) {
 	r, err := newRun(o)
 	if err != nil {
@@ -105,8 +102,8 @@ func Measure(ctx context.Context, o Options) (*Outcome, error) {
 	return r.outcome(c, start), nil
 }
 
-// awaitStart waits until the connections are open and the run is about to start, and says when that
-// is, by reactor.Clock.
+// awaitStart waits until the connections are open and the run is about to start. It returns the
+// start by reactor.Clock.
 func (r *run) awaitStart(ctx context.Context) (start int64, err error) {
 	if err := r.awaitConnections(ctx); err != nil {
 		return 0, err
@@ -117,7 +114,7 @@ func (r *run) awaitStart(ctx context.Context) (start int64, err error) {
 	if start, err = r.Start(ctx); err != nil {
 		return 0, err
 	}
-	// What the loops cost is counted from when they are told.
+	// The cost of the loops is counted from when they are told.
 	early := time.NewTimer(time.Duration(start - headStart - reactor.Clock()))
 	defer early.Stop()
 	select {
@@ -134,7 +131,7 @@ func (r *run) closeUDP() {
 	}
 }
 
-// withDefaults checks what was asked for and puts the defaults in.
+// withDefaults checks the options and fills in the defaults.
 func (o Options) withDefaults() (Options, error) {
 	switch {
 	case o.Script == nil || len(o.Script.Names()) == 0:
@@ -198,8 +195,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// offering is a config that offers HTTP/2 first where that is to be spoken. HTTP/1.1 is offered too,
-// so that a target says what it chooses and does not just refuse.
+// offering returns a config that offers HTTP/2 first, if http2 is set. It offers HTTP/1.1 too, so
+// that a target names its choice instead of just refusing.
 func offering(cfg *tls.Config, http2 bool) *tls.Config {
 	if cfg == nil || !http2 {
 		return cfg
@@ -209,7 +206,7 @@ func offering(cfg *tls.Config, http2 bool) *tls.Config {
 	return cfg
 }
 
-// agreed is nil where ALPN brought what is to be spoken.
+// agreed returns nil if ALPN chose the protocol to speak.
 func (r *run) agreed(protocol string) error {
 	switch {
 	case r.Streams == 0 || protocol == "h2":
@@ -220,7 +217,7 @@ func (r *run) agreed(protocol string) error {
 	return fmt.Errorf("the target chose %q and not HTTP/2 (ALPN)", protocol)
 }
 
-// speak gives a connection its protocol.
+// speak sets the protocol of a connection.
 func (r *run) speak(c *conn) {
 	switch {
 	case r.Target.HTTP3:
@@ -233,7 +230,7 @@ func (r *run) speak(c *conn) {
 	c.protocol = &http1Conn{only: exchange{c: c}}
 }
 
-// newRun makes the loops and their workers. None runs yet.
+// newRun makes the loops and their workers. It does not start them.
 func newRun(o Options) (*run, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -276,14 +273,14 @@ func newRun(o Options) (*run, error) {
 	return r, nil
 }
 
-// post has every loop call f with its worker.
+// post calls f on every loop, with the loop's worker.
 func (r *run) post(f func(w *worker)) {
 	for _, w := range r.workers {
 		w.loop.Post(func() { f(w) })
 	}
 }
 
-// awaitConnections waits until every connection was made or has failed. It fails when all have.
+// awaitConnections waits until every connection was made or has failed. It fails if all have.
 func (r *run) awaitConnections(ctx context.Context) error {
 	made := 0
 	var failed error
@@ -304,8 +301,8 @@ func (r *run) awaitConnections(ctx context.Context) error {
 	return nil
 }
 
-// exhaust notes that one more loop's schedule has no more. The last one tells the others, which
-// wait for it.
+// exhaust records that one more loop's schedule has no more arrivals. The last such loop tells the
+// others, which wait for it.
 func (r *run) exhaust() {
 	if int(r.depleted.Add(1)) == len(r.workers) {
 		r.post(func(w *worker) {
@@ -315,7 +312,7 @@ func (r *run) exhaust() {
 	}
 }
 
-// exhausted says that no loop's schedule has more.
+// exhausted reports that no loop's schedule has more arrivals.
 func (r *run) exhausted() bool { return int(r.depleted.Load()) == len(r.workers) }
 
 func (r *run) collector() *collector {

@@ -9,9 +9,9 @@ type static struct {
 	head    bool
 }
 
-// Static is the script that sends one prepared request again and again: head and body, as Prepare
-// makes them. head says that its method is HEAD. An answer below 400 is OK. name is what the
-// results call it. The script keeps request, which must not be changed.
+// Static is the script that repeats one prepared request, head and body as Prepare makes them. head
+// reports that its method is HEAD. An answer below 400 is OK. name is its name in the results. The
+// script keeps request, which must not be changed.
 func Static(name string, request []byte, head bool) Script {
 	return &static{[]string{name}, request, head}
 }
@@ -22,7 +22,8 @@ func (s *static) Names() []string { return s.names }
 // Requests implements Script.
 func (s *static) Requests() float64 { return 1 }
 
-// Player implements Script. All loops and sessions are the script itself, which has no state.
+// Player implements Script. The script has no state, so it is its own player and session on all
+// loops.
 func (s *static) Player(int, int, uint64) Player { return s }
 
 // Begin implements Player.

@@ -8,29 +8,28 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// When the generator was the limit. Each rule is evidence that what was measured says more about
-// the generator than about its target.
+// Signs that the generator was the limit. Each rule is evidence that the results say more about the
+// generator than about its target.
 const (
-	// busyLimit is the share of its time that a loop may be at work. Above it, what is due waits
-	// for the loop.
+	// busyLimit is the share of time that a loop may be at work. Above it, due requests wait for
+	// the loop.
 	busyLimit = 0.95
-	// lagLimit and lagShare are Options.Lateness's default: nanoseconds, and a share of the 99th
-	// percentile of response times.
+	// lagLimit and lagShare are the default of Options.Lateness: nanoseconds, and a share of the
+	// 99th percentile of response times.
 	lagLimit = 1_000_000
 	lagShare = 0.05
 	// lateShare is the share of arrivals that the loops may take more than lateArrival after they
-	// were due, and of requests that may be sent late.
+	// were due. It is also the share of requests that may be sent late.
 	lateShare = 0.01
 )
 
-// tooLate says whether more than 1 % of the requests are sent later than allowed, given how late some
-// were.
+// tooLate reports whether significantly more than 1 % of the requests were sent later than allowed.
 func tooLate(lag *measure.Sparse, allowed time.Duration) bool {
 	return lag.Quantile(1-lateShare) > int64(allowed) &&
 		stats.Above(lag.Over(int64(allowed)), float64(lag.Count()), lateShare)
 }
 
-// requests are the totals of each kind of request, nil where there is only one kind.
+// requests returns the totals of each kind of request, nil if there is only one kind.
 func (r *run) requests() []measure.RequestTotals {
 	names := r.Script.Names()
 	if len(names) == 1 {
@@ -52,7 +51,7 @@ func (r *run) requests() []measure.RequestTotals {
 	return all
 }
 
-// atSend is what the loops counted by concurrency at send, added up.
+// atSend adds up the loops' counts by concurrency at send.
 func (r *run) atSend() (all []measure.ConcurrencyAtSend) {
 	for found := range measure.MostFound + 1 {
 		c := measure.ConcurrencyAtSend{Found: found}
@@ -69,7 +68,7 @@ func (r *run) atSend() (all []measure.ConcurrencyAtSend) {
 	return all
 }
 
-// wholeCore says that a closed loop used all of a loop's time; it is empty when it did not.
+// wholeCore reports, in words, that a closed loop used all of a loop's time; empty if it did not.
 func wholeCore(busy float64) string {
 	if busy <= busyLimit {
 		return ""
@@ -78,8 +77,8 @@ func wholeCore(busy float64) string {
 		"the target may be able to do more, which more loops would show", busy*100)
 }
 
-// invalid says why the figures are not the target's, and what to do; it is empty when they are. open
-// says that there was a schedule, and lateness is Options.Lateness.
+// invalid returns why the results are not the target's and what to do about it; empty if they are
+// valid. open reports that there was a schedule, and lateness is Options.Lateness.
 func (o *Outcome) invalid(open bool, lateness time.Duration) string {
 	if lateness == 0 {
 		lateness = max(lagLimit, time.Duration(lagShare*float64(o.Response.Quantile(0.99))))

@@ -2,18 +2,17 @@ package load
 
 import "plimsoll/internal/lab/heap"
 
-// waiting is a request that is due and has no connection: a session's next one, or the first one of
-// an arrival whose session has not begun.
+// waiting is a request that is due and has no connection: the next one of a session, or the first
+// one of an arrival whose session has not begun.
 type waiting struct {
 	due     int64
-	session Session // nil when it has not begun
+	session Session // nil if it has not begun
 }
 
 // Before implements heap.Ordered.
 func (w waiting) Before(o waiting) bool { return w.due < o.due }
 
-// backlog is a ring of what waits, oldest first. It grows up to its limit and then stays as large
-// as it became.
+// backlog is a ring of waiting requests, oldest first. It grows up to its limit and never shrinks.
 type backlog struct {
 	ring  []waiting
 	first int
@@ -21,13 +20,13 @@ type backlog struct {
 	limit int
 }
 
-// firstRing is the size that a ring begins with, a power of two as all its sizes are.
+// firstRing is the initial size of a ring. Like all ring sizes it is a power of two.
 const firstRing = 256
 
-// full says that the limit is reached.
+// full reports whether the limit is reached.
 func (b *backlog) full() bool { return b.count >= b.limit }
 
-// push adds the newest; the backlog is not full.
+// push adds the newest request. The backlog must not be full.
 func (b *backlog) push(w waiting) {
 	if b.count == len(b.ring) {
 		larger := make([]waiting, max(firstRing, 2*len(b.ring)))
@@ -39,10 +38,10 @@ func (b *backlog) push(w waiting) {
 	b.count++
 }
 
-// oldest is what has waited longest; the backlog is not empty.
+// oldest returns the request that has waited longest. The backlog must not be empty.
 func (b *backlog) oldest() *waiting { return &b.ring[b.first] }
 
-// pop takes out what has waited longest; the backlog is not empty.
+// pop removes the request that has waited longest. The backlog must not be empty.
 func (b *backlog) pop() waiting {
 	w := b.ring[b.first]
 	b.ring[b.first].session = nil
@@ -51,11 +50,11 @@ func (b *backlog) pop() waiting {
 	return w
 }
 
-// thoughts is a heap of sessions that think, the one whose next request is due first on top. The
-// timer wheel would be cheaper and 4 ms late, and that would count as the target's response time.
+// thoughts is a heap of thinking sessions, with the earliest next request on top. The timer wheel
+// would be cheaper, but 4 ms late, and that would count as the target's response time.
 type thoughts struct{ heap.Heap[waiting] }
 
-// due is when the first of them is; never when nobody thinks.
+// due returns when the first session's request is due; never if no session thinks.
 func (t *thoughts) due() int64 {
 	if t.Len() == 0 {
 		return never
@@ -63,7 +62,7 @@ func (t *thoughts) due() int64 {
 	return t.Top().due
 }
 
-// queue is connections one after the other; a connection is in one queue at most.
+// queue is a list of connections. A connection is in at most one queue.
 type queue struct {
 	first, last *conn
 	count       int
@@ -80,7 +79,7 @@ func (q *queue) push(c *conn) {
 	q.count++
 }
 
-// pop takes out the first; nil when there is none.
+// pop removes the first connection; nil if there is none.
 func (q *queue) pop() *conn {
 	c := q.first
 	if c != nil {
@@ -89,7 +88,7 @@ func (q *queue) pop() *conn {
 	return c
 }
 
-// remove takes out c, which is in the queue.
+// remove removes c, which must be in the queue.
 func (q *queue) remove(c *conn) {
 	if c.before == nil {
 		q.first = c.behind

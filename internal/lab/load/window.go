@@ -7,13 +7,12 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// part is what one loop counted in one window, or in several that it could not pass on in time. It
-// belongs to the loop while it is filled and to the collector from then on, until that gives it
-// back. A loop has a few of them, used in turn, so that recording allocates nothing and never
-// waits.
+// part is one loop's counts for one window, or for several if it could not pass them on in time.
+// The loop owns it while filling it, then the collector, until the collector returns it. A loop
+// uses a few parts in turn, so that recording never allocates and never waits.
 type part struct {
 	loop              int
-	from, to          int64 // numbers of the windows, to not included; endOfRun in the last one
+	from, to          int64 // window numbers, to is exclusive; endOfRun in the last part
 	due, sent         uint64
 	tally             measure.Tally
 	waiting, inFlight int
@@ -22,14 +21,14 @@ type part struct {
 	lag               measure.Histogram
 }
 
-// partsPerLoop is how many parts a loop has: one that it fills, one on its way, and one for when
-// the collector is late.
+// partsPerLoop is the number of parts of a loop: one being filled, one on its way, and one in
+// reserve for when the collector is late.
 const partsPerLoop = 3
 
-// endOfRun is the end of a loop's last part.
+// endOfRun is the to of a loop's last part.
 const endOfRun = never
 
-// reset makes a part ready to be filled.
+// reset makes a part ready for use.
 func (p *part) reset() {
 	p.response.Reset()
 	p.service.Reset()
@@ -38,17 +37,17 @@ func (p *part) reset() {
 	p.tally = measure.Tally{}
 }
 
-// turnPage begins another window if its time has come, before anything is counted that belongs to
-// it.
+// turnPage begins another window if its time has come, before anything that belongs to it is
+// counted.
 func (w *worker) turnPage() {
 	if at := min(w.now, w.next); at >= w.flipAt {
 		w.flip(at)
 	}
 }
 
-// flip passes the window on that is over and begins the one that at lies in; no arrival from before
-// at may come any more. The windows end with the load: what is in flight when the last request has
-// begun counts in the last of them.
+// flip passes on the window that is over and begins the one that contains at. No arrival from
+// before at may follow. Windows end with the load: requests still in flight after the last request
+// has begun count in the last window.
 func (w *worker) flip(at int64) {
 	length := int64(w.run.Window)
 	number := (at - w.start) / length
@@ -68,11 +67,11 @@ func (w *worker) flip(at int64) {
 		next.from = number
 		w.run.full <- p
 	default:
-		// The collector is behind. The window goes on, and its length will tell.
+		// The collector is behind. The window goes on; its length shows it.
 	}
 }
 
-// passLast hands in the last part.
+// passLast passes on the last part.
 func (w *worker) passLast() {
 	w.part.to = endOfRun
 	w.run.full <- w.part
@@ -82,29 +81,29 @@ func (w *worker) passLast() {
 // tally is what a worker counts over the whole run.
 type tally struct {
 	made, reused, resumed uint64
-	closing               uint64 // answers that end their connection
-	drained               uint64 // requests that ended OK when load was not offered any more
+	closing               uint64 // answers that close their connection
+	drained               uint64 // requests that ended OK after the load was over
 	arrivals, late        uint64
 	peak                  int
-	allowed               int    // streams of HTTP/2 that a connection may carry at once, at least
-	kinds                 []kind // of the script's names; nil when there is only one
+	allowed               int    // HTTP/2 streams that a connection may carry at once, the minimum seen
+	kinds                 []kind // by the script's names; nil if there is only one
 	atSend                [measure.MostFound + 1]concurrencyAtSend
 	examples              [measure.Kinds]string
 	openError             error // the first attempt that failed
 	ownLimit              error // an attempt that failed because this machine lacked resources
-	failedOpening         int   // attempts that failed before the run
+	failedOpening         int   // failed attempts before the run
 	finished              int64 // Clock when the last request had ended
-	cpu, wall, waited     int64 // while the run went on, in nanoseconds
+	cpu, wall, waited     int64 // during the run, in nanoseconds
 }
 
-// kind is the counts of one kind of request.
+// kind holds the counts of one kind of request.
 type kind struct {
 	tally    measure.Tally
 	response *measure.Histogram // nil until the first one
 }
 
-// concurrencyAtSend is the service times, in nanoseconds, of requests that found equally many
-// others in flight.
+// concurrencyAtSend sums up the service times, in nanoseconds, of requests that found the same
+// number of other requests in flight.
 type concurrencyAtSend struct {
 	count        uint64
 	sum, squares float64
@@ -117,7 +116,7 @@ func (c *concurrencyAtSend) add(service int64) {
 	c.squares += s * s
 }
 
-// ended counts a request that ended, with its response and service time in nanoseconds.
+// ended counts a request that ended, with its response and service times in nanoseconds.
 func (w *worker) ended(k measure.Kind, name int, response, service int64) {
 	w.part.tally[k]++
 	if k == measure.OK {
@@ -140,10 +139,10 @@ func (w *worker) ended(k measure.Kind, name int, response, service int64) {
 	}
 }
 
-// exampleBytes is the longest text of an example.
+// exampleBytes is the maximum length of an example.
 const exampleBytes = 200
 
-// example keeps what the first failure of a kind looked like.
+// example keeps the first failure of a kind, as text.
 func (w *worker) example(k measure.Kind, text string, err error) {
 	if w.examples[k] != "" {
 		return
@@ -154,7 +153,8 @@ func (w *worker) example(k measure.Kind, text string, err error) {
 	w.examples[k] = printable(text)
 }
 
-// printable is a text's first bytes, with what a terminal could take for a command left out.
+// printable returns the first bytes of a text, with a "?" for each byte that is not printable
+// ASCII.
 func printable(text string) string {
 	b := []byte(text[:min(len(text), exampleBytes)])
 	for i, c := range b {
@@ -165,7 +165,7 @@ func printable(text string) string {
 	return string(b)
 }
 
-// startCost and endCost bracket what the run costs the loop.
+// startCost and endCost measure what the run costs the loop.
 func (w *worker) startCost() {
 	s := w.loop.Stats()
 	w.cpu, w.wall, w.waited = reactor.ThreadCPU(), s.Wall, s.Waited

@@ -15,13 +15,13 @@ import (
 	"plimsoll/internal/tlsio"
 )
 
-// worker is one loop's share of a run: a schedule, connections, and what waits for them. Everything
-// in it is touched on its loop only.
+// worker is one loop's share of a run: a schedule, connections, and the requests that wait for
+// them. All of it is used on its loop only, except where noted.
 //
 //	opening → ready → running → closing
 //
-// It opens its connections and says so; the run tells it when to start; it runs until no request
-// may begin any more and all that were begun have ended; it closes what is open, and its loop
+// It opens its connections and reports that. The run tells it when to start. It runs until no more
+// requests may begin and all that were begun have ended. Then it closes what is open, and its loop
 // stops.
 type worker struct {
 	run      *run
@@ -33,14 +33,14 @@ type worker struct {
 	schedule pace.Schedule // nil in a closed loop
 	now      int64         // Clock, read at each event
 	start    int64         // Clock at the run's beginning
-	end      int64         // no request begins from here on; never without a Duration
-	next     int64         // when the next arrival is due; never when none is known
-	ask      int64         // when to ask a streamed schedule again; never when there is no need
+	end      int64         // no request begins from here on; never if there is no Duration
+	next     int64         // when the next arrival is due; never if unknown
+	ask      int64         // when to ask a streamed schedule again; never if not needed
 	alarmAt  int64         // the earliest time at which work has something to do
-	lastDue  int64         // of the arrivals so far
+	lastDue  int64         // when the latest arrival so far was due
 
 	conns    []conn
-	toOpen   queue // waits for its turn to open
+	toOpen   queue // wait for their turn to open
 	idle     queue // may carry another request; first in, first out: see free
 	waiting  backlog
 	thinking thoughts
@@ -51,28 +51,28 @@ type worker struct {
 
 	opening   int   // attempts under way
 	undecided int   // connections whose first attempt is not over
-	shaking   int   // goroutines that do a handshake
-	open      int   // connections that can carry requests, or do
-	lastOpen  int64 // when there was none of them any more
+	shaking   int   // goroutines in a handshake
+	open      int   // connections that carry or can carry requests
+	lastOpen  int64 // when the last of them closed
 	inFlight  int
 	wakeUp    bool // Defer has been called
-	exhausted bool // the schedule has no more
+	exhausted bool // the schedule has no more arrivals
 	cut       bool // the run was ended early
 
-	quic        *quic.Transport // of HTTP/3; nil before the first connection
-	quicClosing sync.WaitGroup  // connections of it that are being closed
+	quic        *quic.Transport // HTTP/3's; nil before the first connection
+	quicClosing sync.WaitGroup  // connections of it that are closing
 
-	out       []byte // the request that is being sent
+	out       []byte // the request being sent
 	parser    http1.Response
-	response  head.Response // of HTTP/2
+	response  head.Response // HTTP/2's
 	arena     []byte        // the bytes of a head of HTTP/2
-	spareOnes *stream       // that carry nothing
+	spareOnes *stream       // unused streams
 	answer    Answer
 	freeHeld  *held
 	heldBytes int
-	bodyBytes atomic.Int64 // of the bodies that are held now; those of HTTP/3 are on goroutines
+	bodyBytes atomic.Int64 // of the bodies held now; HTTP/3 goroutines change it too
 
-	part   *part // the window that is being counted
+	part   *part // the window being counted
 	flipAt int64
 	spare  chan *part
 	tally
@@ -90,16 +90,16 @@ const (
 const (
 	// never is later than any time of the clock.
 	never = math.MaxInt64 / 2
-	// arrivalsAtOnce bounds how many arrivals are begun before answers are looked at again.
+	// arrivalsAtOnce limits how many arrivals are begun before answers are read again.
 	arrivalsAtOnce = 256
-	// askAgain is how long to wait before a streamed schedule is asked again, in nanoseconds.
+	// askAgain is how long to wait before asking a streamed schedule again, in nanoseconds.
 	askAgain = 1_000_000
-	// lateArrival is how late the loop may take an arrival before that counts against the
-	// generator, in nanoseconds.
+	// lateArrival is how late the loop may take an arrival before it counts against the generator,
+	// in nanoseconds.
 	lateArrival = 10_000_000
 )
 
-// prepare makes the worker's connections and opens them. It is posted.
+// prepare makes the worker's connections and opens them. It must be posted to the loop.
 func (w *worker) prepare() {
 	if w.run.Spare {
 		w.loop.SleepThrough()
@@ -114,7 +114,7 @@ func (w *worker) prepare() {
 	w.openNext()
 }
 
-// openNext begins as many attempts as may be under way.
+// openNext starts as many attempts as may be under way.
 func (w *worker) openNext() {
 	if w.phase == closing {
 		return
@@ -125,14 +125,14 @@ func (w *worker) openNext() {
 	}
 }
 
-// reopen puts a connection without a socket among those to open. The caller goes on with openNext.
+// reopen queues a connection without a socket for opening. The caller goes on with openNext.
 func (w *worker) reopen(c *conn) {
 	c.state = queued
 	w.toOpen.push(c)
 }
 
-// decided counts first attempts. When the last one is over, or so many failed that the others need
-// not try, the run is told.
+// decided counts first attempts. When the last one is over, or so many have failed that the others
+// need not try, it tells the run.
 func (w *worker) decided(c *conn, ok bool) {
 	if w.phase != opening {
 		return
@@ -150,7 +150,7 @@ func (w *worker) decided(c *conn, ok bool) {
 	}
 }
 
-// begin starts the run's clock. It is posted.
+// begin starts the run's clock. It must be posted to the loop.
 func (w *worker) begin(start int64) {
 	w.phase, w.start, w.end = running, start, never
 	w.now = reactor.Clock()
@@ -166,7 +166,7 @@ func (w *worker) begin(start int64) {
 	w.loop.SetTimer(&w.boundary, w, w.flipAt)
 	for i := range w.conns {
 		c := &w.conns[i]
-		// All were opened at once, and must not all end at once.
+		// All were opened at once, and must not all expire at once.
 		c.opened = start - int64(w.run.Lifetime)*int64(i)/int64(len(w.conns))
 		if c.state == resting {
 			c.rest()
@@ -195,7 +195,7 @@ func (w *worker) advance() {
 	}
 }
 
-// Run implements reactor.Runner: the alarm has rung, or deferred work goes on.
+// Run implements reactor.Runner: the alarm fired, or deferred work goes on.
 func (w *worker) Run() {
 	w.wakeUp = false
 	if w.phase != running {
@@ -206,8 +206,8 @@ func (w *worker) Run() {
 	w.afterEvent()
 }
 
-// afterEvent does what has become due while an event was served, so that a turn with hundreds of
-// events makes no arrival late.
+// afterEvent begins what has become due while an event was handled, so that a turn with hundreds of
+// events delays no arrival.
 func (w *worker) afterEvent() {
 	if w.phase != running {
 		return
@@ -264,7 +264,7 @@ func (w *worker) work() {
 	w.setAlarm()
 }
 
-// setAlarm has work called when it has something to do.
+// setAlarm sets the alarm to the next time at which work has something to do.
 func (w *worker) setAlarm() {
 	w.alarmAt = min(w.next, w.ask, w.thinking.due())
 	if w.end > w.now {
@@ -277,7 +277,7 @@ func (w *worker) setAlarm() {
 	w.loop.SetAlarm(w.alarmAt, w)
 }
 
-// offer gives a request that is due to an idle connection, or has it wait for one.
+// offer passes a request that is due to an idle connection, or queues it.
 func (w *worker) offer(a waiting) {
 	w.part.due++
 	if c := w.takeIdle(); c != nil {
@@ -298,7 +298,7 @@ func (w *worker) offer(a waiting) {
 	}
 }
 
-// takeIdle is a connection that may carry another request, or nil.
+// takeIdle returns a connection that may carry another request, or nil.
 func (w *worker) takeIdle() *conn {
 	for w.idle.count > 0 {
 		c := w.popIdle()
@@ -310,7 +310,7 @@ func (w *worker) takeIdle() *conn {
 	return nil
 }
 
-// pushIdle lets a connection be found by takeIdle, if it may carry another request.
+// pushIdle makes a connection available to takeIdle, if it may carry another request.
 func (w *worker) pushIdle(c *conn) {
 	if !c.idle && c.usable() {
 		c.idle = true
@@ -324,7 +324,7 @@ func (w *worker) popIdle() *conn {
 	return c
 }
 
-// leaveIdle has a connection not be found any more.
+// leaveIdle removes a connection from takeIdle's choice.
 func (w *worker) leaveIdle(c *conn) {
 	if c.idle {
 		c.idle = false
@@ -332,7 +332,7 @@ func (w *worker) leaveIdle(c *conn) {
 	}
 }
 
-// renew closes connections that are too old, so that no request has to wait for a new one.
+// renew closes connections that are too old before a request would have to wait for a new one.
 func (w *worker) renew() {
 	for n := w.idle.count; n > 0; n-- {
 		c := w.popIdle()
@@ -341,12 +341,12 @@ func (w *worker) renew() {
 	}
 }
 
-// free gives an open connection to what has waited longest, as far as it has room, and lets it be
-// idle with the room that is left.
+// free gives an open connection the requests that have waited longest, as far as it has room, and
+// makes it idle if room is left.
 //
-// Idle connections are used first in, first out. The last one used would be warmer in the caches,
-// here and there; but at low rates a few connections would then carry everything, and a target that
-// deals its connections out to workers would show what a few of its workers can do.
+// Idle connections are used first in, first out. The last one used would be warmer in the caches of
+// both sides. But at low rates a few connections would then carry everything, and a target that
+// distributes its connections over workers would show only what a few of its workers can do.
 func (w *worker) free(c *conn) {
 	for w.waiting.count > 0 && c.usable() {
 		a := w.waiting.pop()
@@ -369,15 +369,16 @@ func (w *worker) free(c *conn) {
 	w.pushIdle(c)
 }
 
-// startUsers begins a closed loop: every connection sends.
+// startUsers starts a closed loop: every connection sends.
 func (w *worker) startUsers() {
 	for n := w.idle.count; n > 0; n-- {
 		w.popIdle().reuse(true)
 	}
 }
 
-// think has a session go on at a time. A session that would go on after the run's end ends now; but
-// for a closed loop's, whose user would begin another one, and who so thinks until the end.
+// think continues a session at a later time. A session that would continue after the run's end ends
+// now. The exception is a closed loop: its user would start another session, so it thinks until the
+// end instead.
 func (w *worker) think(s Session, due int64) {
 	if w.now >= w.end || w.schedule != nil && due >= w.end ||
 		w.exhausted && due > w.lastDue+int64(w.run.Timeout) {
@@ -410,7 +411,8 @@ func (w *worker) sessionOver(s Session) {
 	w.users--
 }
 
-// watchBacklog gives up in time what waits without success, though no connection becomes free.
+// watchBacklog sets a timer that gives up waiting requests in time, even if no connection becomes
+// free.
 func (w *worker) watchBacklog() {
 	if w.waiting.count > 0 {
 		w.loop.SetTimer(&w.limit, w, w.waiting.oldest().due+int64(w.run.Timeout))
@@ -438,14 +440,14 @@ func (w *worker) Expire(t *reactor.Timer, _ int64) {
 	}
 }
 
-// closed counts a connection that was open and is not any more.
+// closed counts a connection that was open and has closed.
 func (w *worker) closed() {
 	if w.open--; w.open == 0 {
 		w.lastOpen = w.now
 	}
 }
 
-// giveUp ends a request that was never sent, because no connection became free for it.
+// giveUp ends a request that was never sent because no connection became free for it.
 func (w *worker) giveUp(a waiting) {
 	kind := measure.NotSent
 	why := "no connection became free in time, as all were waiting for answers"
@@ -460,9 +462,10 @@ func (w *worker) giveUp(a waiting) {
 	w.unsent(a, kind)
 }
 
-// attemptFailed notes that a connection could not be made. What depended on it fails with it: all
-// that wait when no connection is open, as nothing else could carry them, and else what has waited
-// longest. In a closed loop it is the connection's own request.
+// attemptFailed records that a connection could not be made, and fails the requests that depended
+// on it. If no connection is open, these are all waiting requests, as nothing else could carry
+// them. Otherwise it is the one that has waited longest. In a closed loop it is the connection's
+// own request.
 func (w *worker) attemptFailed(err error) {
 	if w.openError == nil {
 		w.openError = err
@@ -493,8 +496,8 @@ func (w *worker) attemptFailed(err error) {
 	}
 }
 
-// unsent counts a request that was never sent. Its session is begun all the same, so that the next
-// arrival gets its own, and its kind of request is known.
+// unsent counts a request that was never sent. It begins the session anyway, so that the next
+// arrival gets its own session and the kind of request is known.
 func (w *worker) unsent(a waiting, kind measure.Kind) {
 	if a.session == nil {
 		a.session = w.player.Begin()
