@@ -9,8 +9,8 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// steady says that the response times of a part are like those of the part before it, and have no
-// trend of their own.
+// steady reports whether the response times of a part resemble those of the part before it, and
+// have no trend of their own.
 func steady(before, now []float64) bool {
 	if stats.Trend(now) < .05 {
 		return false
@@ -19,16 +19,16 @@ func steady(before, now []float64) bool {
 	return math.Abs(b-a) <= .1*a || stats.MannWhitney(before, now) > .05
 }
 
-// bracket grows the rate until the service fails, or goes down until it does not. found is false
-// when there is no line between two rates that were tried; the result then says what is known.
+// bracket raises the rate until the service fails, or lowers it until the service passes. found is
+// false if the line is not between two rates that were tried; the result then says what is known.
 func (s *surveyor) bracket(rate float64) (found bool, err error) {
 	s.enter(bracketing, "looking for a rate that is too high")
 	why := "half of what a single client who waits for each answer reaches"
 	if s.o.Start > 0 {
 		why = "the rate that was asked for as the first"
 	}
-	// invalid is the rate at which the generator was the limit last, and repeats how many steps of
-	// that kind there were since it last kept up at such a rate.
+	// invalid is the latest rate at which the generator was the limit. repeats counts such steps
+	// since the generator last kept up at such a rate.
 	invalid := 0.0
 	repeats, downs := 0, 0
 	for {
@@ -37,7 +37,7 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 			return false, err
 		}
 		if t.usable() && rate >= invalid {
-			invalid, repeats = 0, 0 // it was late by chance
+			invalid, repeats = 0, 0 // the generator was late by chance
 		}
 		switch {
 		case t.judgement.Verdict == record.Invalid:
@@ -80,9 +80,9 @@ func (s *surveyor) bracket(rate float64) (found bool, err error) {
 	}
 }
 
-// narrow tries a rate between the ends of a wide bracket. The gentle steps are a share of the
-// highest good rate: below a wide bracket they would be a quarter of the line, where hardly any
-// request meets another one and nothing can be predicted.
+// narrow tries a rate in the middle of a wide bracket. The gentle steps are a share of the highest
+// good rate. Below a wide bracket they would be at a quarter of the line, where requests hardly
+// ever meet and nothing can be predicted.
 func (s *surveyor) narrow() error {
 	if s.high < s.set.apart*s.good {
 		return nil
@@ -101,7 +101,7 @@ func (s *surveyor) narrow() error {
 	return nil
 }
 
-// up is the next rate after one that passed.
+// up returns the next rate after one that passed.
 func (s *surveyor) up(t *trial) (rate float64, why string) {
 	factor := s.set.growth
 	response := t.step.Totals.Response
@@ -112,7 +112,7 @@ func (s *surveyor) up(t *trial) (rate float64, why string) {
 		fmt.Sprintf("%.2g times %s, which passed", factor, format.Digits(t.rate))
 }
 
-// notFound says that there is no line below a rate.
+// notFound records that there is no line up to a rate.
 func (s *surveyor) notFound(above float64, why string) {
 	s.result.Line.Why = fmt.Sprintf("above %s requests a second, %s", format.Digits(above), why)
 	s.result.Line.Interval.Low = above

@@ -6,17 +6,16 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// breaker watches a step and says when the target is broken, so that the step is stopped and the
-// target is not kicked while it is down. It looks at the windows since the last moment at which all
-// was well.
+// breaker watches a step and reports when the target is broken. The step is then stopped, to take
+// the load off a target that is down. It considers only the windows since the last healthy one.
 type breaker struct {
-	long            int64 // nanoseconds of silence that are too long
+	long            int64 // nanoseconds of silence that count as broken
 	failed, total   uint64
-	failing, silent int64 // nanoseconds that it lasts
+	failing, silent int64 // nanoseconds so far
 	unconnected     uint64
 }
 
-// see is shown each window and gives the reason to stop, which is empty to go on.
+// see takes the next window and returns the reason to stop, or "" to go on.
 func (b *breaker) see(w *measure.Window) string {
 	ended := w.Ended.Total()
 	if ended == 0 && w.InFlight+w.Waiting > 0 {

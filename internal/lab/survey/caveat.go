@@ -12,13 +12,13 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// What a survey has to say besides the line: each caveat is a reason why the line may be another one
-// for somebody who offers a rate for longer, or later, than a step does.
+// What a survey reports besides the line. Each caveat is a reason why the line may differ for
+// someone who offers a rate for longer, or later, than a step does.
 
 // caveat is a caveat and its sentence; the zero value is none.
 type caveat struct{ word, why string }
 
-// caveats adds to the line what has to be known besides.
+// caveats adds to the line what its reader must also know.
 func (s *surveyor) caveats() {
 	line := &s.result.Line
 	if line.Caveat != "" {
@@ -37,15 +37,15 @@ func (s *surveyor) caveats() {
 	}
 }
 
-// fasterBy is the share of its response time by which a service has to be faster at the end, at a
-// rate that it had met before, to be called another one.
+// fasterBy is the share by which a service must be faster at the end, at a rate that it met before,
+// to count as changed.
 const fasterBy = 0.25
 
-// carriedMore is by how much a rate that passed in the overload has to be above the interval: a queue
-// that is a little too slow often lasts for the few seconds of a step.
+// carriedMore is how far above the interval a rate must pass in the overload to count as a change:
+// a queue that is a little too slow often survives the few seconds of a step.
 const carriedMore = 0.05
 
-// another says that the line was looked for twice, as the service had changed.
+// another reports that the service changed, so that the survey looked for its line twice.
 func (s *surveyor) another() caveat {
 	if s.before.Point == 0 {
 		return caveat{}
@@ -56,8 +56,8 @@ func (s *surveyor) another() caveat {
 		format.Digits(s.before.Low), format.Digits(s.before.High))}
 }
 
-// drifted looks for signs that the service is not what it was when the line was looked for: it
-// carries more than the line, or it answers a gentle rate faster than before.
+// drifted looks for signs that the service has changed since the search for the line: it carries
+// more than the line, or it answers a gentle rate faster than before.
 func (s *surveyor) drifted() caveat {
 	for _, t := range s.trials {
 		if t.step.Plan.Phase == names[overload] && t.usable() && t.passed() &&
@@ -72,7 +72,7 @@ func (s *surveyor) drifted() caveat {
 	}
 	last := s.trials[len(s.trials)-1]
 	windows := last.step.Windows
-	// Medians: a few requests that take long for reasons of their own do not move them.
+	// Medians, because a few requests that are slow for other reasons do not move them.
 	before, after := quantile(s.reference.view.windows, .5), quantile(windows[len(windows)/2:], .5)
 	if after >= (1-max(fasterBy, 3*s.result.Noise.P50))*before {
 		return caveat{}
@@ -82,8 +82,8 @@ func (s *surveyor) drifted() caveat {
 		last.words(), before/1e6, after/1e6)}
 }
 
-// collapsing looks for a service that carries less once it is overloaded than it did before: nothing
-// brings it back at the rates between, so chance decides how long it carries one of those.
+// collapsing looks for a service that carries less once it has been overloaded. Nothing brings it
+// back at the rates in between, so chance decides how long it carries such a rate.
 func (s *surveyor) collapsing() caveat {
 	if !s.result.Collapse.Found {
 		return caveat{}
@@ -106,15 +106,15 @@ func (s *surveyor) collapsing() caveat {
 
 const (
 	// flatWithin is the share by which the good answers of steps beyond a rate limiter's rate may
-	// differ; quickWithin how many times longer these answers may take than gentle ones: who waits
-	// stands in a queue.
+	// differ. quickWithin is how many times longer than gentle answers they may take: if requests
+	// wait, the limit is a queue.
 	flatWithin  = 0.04
 	quickWithin = 1.5
 )
 
-// limited looks for a rate limiter: beyond the line the same number of requests is answered well
-// whatever is offered, these wait for nothing, and the others are refused with 429, or with the 503
-// that some limiters use.
+// limited looks for a rate limiter. Beyond the line it gives the same number of good answers
+// whatever is offered, these do not wait, and the other requests are refused with 429, or with the
+// 503 that some limiters use.
 func (s *surveyor) limited() caveat {
 	least, most, steps, quick, status := math.Inf(1), 0.0, 0, true, ""
 	for _, t := range s.trials {
@@ -142,8 +142,8 @@ func (s *surveyor) limited() caveat {
 		"service could carry without the limiter", format.Digits(most), status)}
 }
 
-// refusal is the status that a step's requests were refused with, as an example of them says; empty
-// when it is not one of those that mean "too many".
+// refusal returns the status with which a step's requests were refused, according to an example of
+// them; empty unless it means "too many".
 func refusal(t *measure.Totals) string {
 	example := t.Examples[measure.BadStatus.String()]
 	for _, status := range []string{"429", "503"} {
@@ -154,9 +154,9 @@ func refusal(t *measure.Totals) string {
 	return ""
 }
 
-// regardless looks, after the gentle steps, for an objective that is broken by as many requests as
-// it allows when there is nobody to wait for: then no rate decides whether it is kept. Where that
-// is not sure it measures for longer.
+// regardless runs after the gentle steps. It looks for an objective that even gentle load breaks,
+// where requests do not wait for each other: then no rate decides whether the objective holds. If
+// the steps do not settle this, it measures for longer.
 func (s *surveyor) regardless() (caveat, error) {
 	for i := range s.o.SLO {
 		o := &s.o.SLO[i]
@@ -179,11 +179,12 @@ func (s *surveyor) regardless() (caveat, error) {
 	return caveat{}, nil
 }
 
-// sureOfRoom is the confidence with which an objective has to have room for load: it is looked at
-// several times, and each may be wrong.
+// sureOfRoom is the confidence that an objective leaves room for load. It is high because the check
+// is repeated, and each one may be wrong.
 const sureOfRoom = 0.99
 
-// mostLonger is how often a gentle step is done that is so many times longer than those of the pair.
+// mostLonger limits the extra gentle steps per objective. Each is longer times as long as those of
+// the pair.
 const mostLonger, longer = 2, 4
 
 func alwaysBroken(o *slo.Objective, in stats.Interval) caveat {
@@ -194,8 +195,8 @@ func alwaysBroken(o *slo.Objective, in stats.Interval) caveat {
 		format.Percent(o.Share))}
 }
 
-// noWorse says that a step which did not pass has no more bad requests than those at lower rates: it
-// is not the rate that breaks the objective.
+// noWorse reports that a step that did not pass has no larger share of bad requests than the steps
+// at lower rates: the rate is not what breaks the objective.
 func (s *surveyor) noWorse(t *trial) bool {
 	if t.broke != "" || t.judgement.Verdict == record.Invalid {
 		return false

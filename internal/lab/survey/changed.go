@@ -9,23 +9,23 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// A service that warms up, or that is scaled while it is measured, has no line, but one after the
-// other. The steps then contradict each other: rates that failed at first pass later. So when a line
-// seems to be known, it is looked for in the earlier and in the later steps alone; two intervals
-// that have nothing in common are two services.
+// A service that warms up, or that is scaled during the survey, has not one line but one after the
+// other. The steps then contradict each other: rates that failed at first pass later. So once a
+// line seems known, it is computed from the earlier and from the later steps separately. Two
+// intervals without overlap mean two services.
 //
-// Rejected: a trend of the gentle steps' response times. A worker more, or one less, cannot be seen
-// where hardly anybody waits.
+// Rejected: a trend of the gentle steps' response times. One worker more or less does not show
+// where requests hardly wait.
 
-// fewestAlone is how many steps of refinement have to lie on either side of a split.
+// fewestAlone is the minimum number of refinement steps on each side of a split.
 const fewestAlone = 3
 
-// leastApart is how far apart the two intervals have to be, as a share: each rests on few steps, and is
-// surer of itself than it should be.
+// leastApart is the minimum gap between the two intervals, as a share. Each interval rests on few
+// steps and is narrower than it should be.
 const leastApart = 0.04
 
-// changed says whether the line of the earlier steps is another one than that of the later ones, and
-// from which trial on it is: before and now.
+// changed reports whether the earlier steps have another line than the later ones. It returns both
+// lines and the first trial of the later one; from is 0 if there is only one line.
 func (s *surveyor) changed(o *slo.Objective) (before, now stats.Interval, from int) {
 	var refined []int
 	for i, t := range s.trials {
@@ -51,13 +51,13 @@ func (s *surveyor) changed(o *slo.Objective) (before, now stats.Interval, from i
 	return before, now, from
 }
 
-// again looks for the line once more when the service has changed: from the later steps on, as
-// before them it was another one. It does so once.
+// again looks for the line once more if the service has changed. It uses only the later steps,
+// because the earlier ones had another line. It does so once.
 func (s *surveyor) again() error {
 	_, which := s.known()
 	before, now, from := s.changed(which)
 	if _, falls := s.peak(); from == 0 || falls.Found {
-		// One that collapses has two lines at any time.
+		// A service that collapses has two lines at any time.
 		return nil
 	}
 	s.say("the service has changed: its line was between " + format.Digits(before.Low) + " and " +

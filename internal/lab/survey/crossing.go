@@ -2,43 +2,44 @@ package survey
 
 import "math"
 
-// A line is where the share of bad requests crosses what is allowed. It is read from all steps near
-// it at once: each pair of a crossing and a slope, the slope being that of the log-odds of the
-// share over the logarithm of the rate, predicts a share for each step (how, a form says: wait.go,
-// loss.go); the bad requests of a step are binomial around it, their number divided by their design
-// effect and by what steps differ beyond that; and the crossing's distribution is what is left when
-// the slope is integrated out. Steps that show nothing bad, or nothing good, need no special case:
-// a cliff gives an interval between the highest rates that passed and the lowest that failed.
+// A line is where the share of bad requests crosses what the SLO allows. It is estimated from all
+// steps near it at once. Each pair of a crossing and a slope predicts a share for each step; the
+// slope is that of the log-odds of the share over the logarithm of the rate, and the form says how
+// (wait.go, loss.go). The bad requests of a step are binomial around that share; their number is
+// divided by their design effect and by the extra variation between steps. Integrating out the
+// slope gives the distribution of the crossing. Steps in which nothing or everything was bad need
+// no special case: a cliff gives an interval between the highest rates that passed and the lowest
+// that failed.
 //
 // Rejected: interpolating between the highest PASS and the lowest FAIL. Verdicts near the line are
-// mostly undecided, and each is wrong now and then.
+// mostly undecided, and each is sometimes wrong.
 
-// point is what one step says of one objective.
+// point is what one step shows about one objective.
 type point struct {
-	// rate is the one that was planned. What chance made of it explains some of the noise, but not
-	// as the form would: compared with that, lines came out half a percent too high.
+	// rate is the planned rate. The rate that chance made of it explains some of the noise, but not
+	// in the way the form predicts: with it, lines came out half a percent too high.
 	rate         float64
 	bad, total   float64
-	designEffect float64 // how many requests were bad together
-	// length and settle of the step in seconds, the growth of what was inside as a share of the
-	// rate, and its standard deviation.
+	designEffect float64 // how many requests are bad together
+	// Length and settling of the step in seconds; the growth of the requests inside as a share of
+	// the rate, and its standard deviation.
 	length, settle       float64
 	growths, growthDoubt float64
 }
 
 // form is how the share of bad requests depends on the rate. at is the rate of the crossing.
 type form interface {
-	// share is what a pair predicts for a step, above 0 and below 1.
+	// share returns the predicted share of a step, above 0 and below 1.
 	share(p *point, at, slope float64) float64
-	// agrees is the logarithm of the likelihood of what else a step shows.
+	// agrees returns the log-likelihood of everything else that a step shows.
 	agrees(p *point, at, slope float64) float64
-	// prior is the logarithm of how probable a pair is before any step was done.
+	// prior returns the logarithm of the probability of a crossing and a slope before any step.
 	prior(at, slope float64) float64
-	// designEffect is how many requests of a step are bad together.
+	// designEffect returns how many requests of a step are bad together.
 	designEffect(p *point, all []point, at, slope float64) float64
-	// counts is how much a step counts, 1 near the crossing.
+	// counts returns the weight of a step, 1 near the crossing.
 	counts(p *point, at, slope float64) float64
-	// tells says whether a step lies where the form is exact enough to tell from it how much steps
+	// tells reports whether the form is exact enough at a step to estimate from it how much steps
 	// differ.
 	tells(p *point, at, slope float64) bool
 }
@@ -51,7 +52,7 @@ const (
 	farthest = 0.2
 )
 
-// steep are the slopes that are tried, evenly spaced as logarithms.
+// steep are the slopes to try, evenly spaced as logarithms.
 var steep = func() (all [slopes]float64) {
 	for j := range all {
 		all[j] = leastSlope * math.Pow(mostSlope/leastSlope, float64(j)/float64(slopes-1))
@@ -59,7 +60,7 @@ var steep = func() (all [slopes]float64) {
 	return all
 }()
 
-// grid is the steps as they are weighed.
+// grid holds the steps and their weights.
 type grid struct {
 	form      form
 	points    []point
@@ -67,8 +68,8 @@ type grid struct {
 	weights   []float64
 }
 
-// findCrossing looks for the crossing between two rates. What steps weigh depends on where it is;
-// so it is found three times.
+// findCrossing looks for the crossing between two rates. The weights of the steps depend on where
+// the crossing is, so it is computed three times.
 func findCrossing(f form, points []point, low, high float64) crossing {
 	n := len(points)
 	g := grid{
@@ -91,8 +92,8 @@ func findCrossing(f form, points []point, low, high float64) crossing {
 	return c
 }
 
-// weigh counts the steps' requests as independent ones, and takes weight from all of them when they
-// differ more than their design effects explain.
+// weigh converts the steps' requests to independent ones. If the steps differ more than their
+// design effects explain, it lowers the weight of all of them.
 func (g *grid) weigh(c crossing) {
 	at := c.interval.Point
 	varied, expected, n := 0.0, 0.0, 0.0
@@ -120,13 +121,13 @@ func (g *grid) weigh(c crossing) {
 	}
 }
 
-// likelihood is its logarithm for the logarithm of a crossing and one of the slopes.
+// likelihood returns the log-likelihood of the logarithm of a crossing and one of the slopes.
 func (g *grid) likelihood(crossing float64, j int) float64 {
 	at, slope := math.Exp(crossing), steep[j]
 	l := g.form.prior(at, slope)
 	for i := range g.points {
 		if g.weights[i] < .03 {
-			continue // too far away to say anything
+			continue // too far away to matter
 		}
 		p := &g.points[i]
 		share := g.form.share(p, at, slope)
@@ -139,8 +140,8 @@ func (g *grid) likelihood(crossing float64, j int) float64 {
 // fades falls from 1 to 0 around a distance of 1.
 func fades(d float64) float64 { return 1 / (1 + d*d*d*d) }
 
-// near is fades of the distance between two rates.
+// near applies fades to the distance between two rates.
 func near(rate, at, distance float64) float64 { return fades(math.Log(rate/at) / distance) }
 
-// heavy is the logarithm of a density with heavy flanks, which data overrule, around 0.
+// heavy is the logarithm of a density around 0 with heavy tails, which data can overrule.
 func heavy(d float64) float64 { return -1.5 * math.Log1p(d*d/2) }

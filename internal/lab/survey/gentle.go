@@ -9,9 +9,9 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// gentle does the steps under half of the line: a pair of equal ones, whose difference is what no
-// comparison can see below, and where there are few others one more. Then the line is predicted,
-// before anything near it is tried.
+// gentle runs the steps below half of the line: a pair of equal steps, whose difference is the
+// noise floor of every comparison, and one more if there are no others. Then it predicts the line,
+// before trying anything near it.
 func (s *surveyor) gentle() error {
 	s.enter(noise, "doing the same twice, to see how much two equal steps differ")
 	rate := niceRate(s.good * s.set.gentleHigh)
@@ -68,7 +68,7 @@ func (s *surveyor) predict(upto float64) {
 		format.Digits(p.Line.Estimate), format.Digits(p.Line.Low), format.Digits(p.Line.High), p.Limit))
 }
 
-// noiseOf is by which shares two equal steps differ.
+// noiseOf returns the shares by which two equal steps differ.
 func noiseOf(a, b *trial) record.Noise {
 	n := record.Noise{Measured: true}
 	n.P50 = difference(quantile(a.view.windows, .5), quantile(b.view.windows, .5))
@@ -79,7 +79,7 @@ func noiseOf(a, b *trial) record.Noise {
 	return n
 }
 
-// quantile is that of the response times in windows, in nanoseconds.
+// quantile returns a quantile of the response times in windows, in nanoseconds.
 func quantile(windows []measure.Window, q float64) float64 {
 	all := make([]*measure.Sparse, len(windows))
 	for i := range all {
@@ -89,7 +89,7 @@ func quantile(windows []measure.Window, q float64) float64 {
 	return float64(response.Quantile(q))
 }
 
-// difference is that of two values as a share of their mean; 0 when one of them is not there.
+// difference returns the difference of two values as a share of their mean; 0 if either is missing.
 func difference(a, b float64) float64 {
 	if a <= 0 || b <= 0 {
 		return 0
@@ -97,7 +97,7 @@ func difference(a, b float64) float64 {
 	return 2 * math.Abs(a-b) / (a + b)
 }
 
-// cpuPerRequest is the target's processor time for a request in seconds, 0 when it was not
+// cpuPerRequest returns the target's processor time per request in seconds; 0 if it was not
 // measured.
 func cpuPerRequest(s *measure.Step) float64 {
 	const name = measure.TargetCPU
@@ -126,8 +126,8 @@ func cpuPerRequest(s *measure.Step) float64 {
 	return (b.Values[name] - a.Values[name]) / ended
 }
 
-// niceRate puts a rate on a grid of half a percent, so that a rate that is tried again is the same
-// rate, and looks like one that a person chose.
+// niceRate rounds a rate to a grid of half a percent and four digits. A rate that is tried again is
+// then the same rate, and looks as if a person had chosen it.
 func niceRate(rate float64) float64 {
 	if rate <= 0 {
 		return 0

@@ -6,7 +6,7 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// crossing is where a line is, with how sure that is.
+// crossing is the estimate of a line and its uncertainty.
 type crossing struct {
 	interval stats.Interval
 	slope    float64 // of the log-odds over the logarithm of the rate
@@ -15,10 +15,10 @@ type crossing struct {
 
 const coarseGrid, fineGrid = 25, 45
 
-// integrate finds the crossing's distribution: likelihood is the logarithm of it for the logarithm
-// of a rate and one of several shapes, which are equally probable beforehand, as all rates are;
-// slopes are the shapes' own. The grid is laid once over everything and once more over the part
-// that matters.
+// integrate computes the distribution of the crossing. likelihood returns the log-likelihood of the
+// logarithm of a rate and one of several shapes. Shapes are equally probable beforehand, and so are
+// rates. slopes are the slopes of the shapes. The first grid covers the whole range, the second one
+// the part that matters.
 func integrate(
 	low, high float64, slopes []float64, likelihood func(at float64, shape int) float64,
 ) crossing {
@@ -37,7 +37,7 @@ func integrate(
 	return summarise(marginal(low, high, fineGrid, slopes, likelihood))
 }
 
-// marginal is the relative probability of each crossing, whatever the shape, and the mean slope.
+// marginal returns the relative probability of each crossing over all shapes, and the mean slope.
 func marginal(
 	low, high float64, n int, slopes []float64, likelihood func(at float64, shape int) float64,
 ) (rates, mass []float64, slope float64) {

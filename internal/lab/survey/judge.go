@@ -14,16 +14,16 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// view is the part of a step, or of several at one rate, that is judged.
+// view is the part of a step that is judged, or of several steps at one rate.
 type view struct {
 	windows []measure.Window
-	// net is by how much the requests inside (waiting or in flight) grew in each window, due what
-	// arrived in it, ok the answers that were good, and seconds its length. A step's last window is
-	// left out, because the drain belongs to it.
+	// Per window: net is the growth of the requests inside (waiting or in flight), due the
+	// arrivals, ok the good answers, and seconds the length. A step's last window is left out,
+	// because the drain belongs to it.
 	net, due, ok, seconds []float64
 }
 
-// rate is what was offered in fact, which with random arrivals is not quite what was planned.
+// rate returns the actual rate, which differs a little from the planned one with random arrivals.
 func (v *view) rate() float64 { return total(v.due) / max(total(v.seconds), 1e-9) }
 
 func total(values []float64) (sum float64) {
@@ -33,9 +33,9 @@ func total(values []float64) (sum float64) {
 	return sum
 }
 
-// viewOf leaves out the settling, which is as long as the plan says. Cutting off what looks like a
-// transient in each step by itself was tried (MSER, White 1997) and rejected: near the line a slow
-// beginning is as often one of the times that break the SLO, and the line came out too high.
+// viewOf leaves out the settling, whose length the plan sets. Cutting off what looks like a
+// transient in each step was tried (MSER, White 1997) and rejected: near the line, a slow beginning
+// is often one of the times that break the SLO, and the line came out too high.
 func viewOf(s *measure.Step) view {
 	first := 0
 	for first < len(s.Windows)-1 && s.Windows[first].Start < s.Plan.Settle {
@@ -50,7 +50,7 @@ func viewOf(s *measure.Step) view {
 	for i := range v.windows {
 		w := &v.windows[i]
 		if i == len(v.windows)-1 && i > 0 {
-			break // what was still inside when the offering ended has left in this one
+			break // requests still inside when the load ended have left in this window
 		}
 		now := w.InFlight + w.Waiting
 		v.net, v.due = append(v.net, float64(now-inside)), append(v.due, float64(w.Due))
@@ -61,7 +61,7 @@ func viewOf(s *measure.Step) view {
 	return v
 }
 
-// meanResponses are the mean response times of the windows in which something was answered.
+// meanResponses returns the mean response times of the windows with answers.
 func meanResponses(windows []measure.Window) (means []float64) {
 	for i := range windows {
 		if len(windows[i].Response.Cells) > 0 {
@@ -71,7 +71,7 @@ func meanResponses(windows []measure.Window) (means []float64) {
 	return means
 }
 
-// merged is the view of several steps at one rate as if they were one.
+// merged joins the views of several steps at one rate into one.
 func merged(views []view) view {
 	var m view
 	for _, v := range views {
@@ -82,7 +82,7 @@ func merged(views []view) view {
 	return m
 }
 
-// counts are the requests of each window that broke an objective, and all of them.
+// counts returns, per window, the requests that broke an objective, and all requests.
 func (v *view) counts(o *slo.Objective) (bad, total []float64) {
 	bad, total = make([]float64, len(v.windows)), make([]float64, len(v.windows))
 	for i := range v.windows {
@@ -91,13 +91,13 @@ func (v *view) counts(o *slo.Objective) (bad, total []float64) {
 	return bad, total
 }
 
-// designEffect is how many requests break an objective together, as far as the step shows. Where
-// fewer are bad than are allowed there is little to tell it from; so it is told, too, from as many
-// of the slowest as would be allowed: they come together for the same reason.
+// designEffect returns how many requests break an objective together, as far as the step shows. If
+// fewer are bad than allowed, they give little evidence. So it also looks at the slowest requests,
+// as many as are allowed to be bad: they come together for the same reason.
 func (v *view) designEffect(o *slo.Objective, bad, total []float64, block int) float64 {
 	effect := stats.DesignEffect(bad, total, block)
 	if o.Limit == 0 {
-		// Failures have nothing to do with the slowest answers.
+		// Failures are unrelated to the slowest answers.
 		return effect
 	}
 	all := make([]*measure.Sparse, len(v.windows))
@@ -119,10 +119,10 @@ func (v *view) designEffect(o *slo.Objective, bad, total []float64, block int) f
 	return max(effect, stats.DesignEffect(slow, total, max(block, stats.BlockLength(slow))))
 }
 
-// growth is by which share of the offered rate the requests inside grow, with its standard
-// deviation, and whether that is more than chance: the net flow of a queue that always has work is
-// independent from window to window, and that of one at rest varies less than that. doubt is 0 when
-// it cannot be determined.
+// growth returns the growth of the requests inside as a share of the offered rate, its standard
+// deviation, and whether it is more than chance. The net flow of a queue that always has work is
+// independent from window to window; that of a queue at rest varies less. doubt is 0 if it cannot
+// be determined.
 func (v *view) growth() (share, doubt float64, grows bool) {
 	n, due := float64(len(v.net)), total(v.due)
 	if n < 6 || due == 0 {
@@ -139,12 +139,12 @@ func (v *view) growth() (share, doubt float64, grows bool) {
 		sum > stats.StudentQuantile(1-growthTail, n-1)*deviation
 }
 
-// judge says what a view shows of the SLO.
+// judge judges a view against the SLO.
 func judge(
 	v *view, objectives SLO, rng *rand.Rand,
 ) (record.SLOVerdict, []record.ObjectiveShare, string) {
 	verdict, why := record.Pass, "every objective is met"
-	against := false // why is of an objective that what was seen speaks against
+	against := false // why is about an objective with evidence against it
 	shares := make([]record.ObjectiveShare, len(objectives))
 	for i := range objectives {
 		o := &objectives[i]
@@ -175,7 +175,7 @@ func judge(
 	return verdict, shares, why
 }
 
-// breach says what a request did that breaks an objective.
+// breach says, in words, how a request breaks an objective.
 func breach(o *slo.Objective) string {
 	if o.Limit > 0 {
 		return "were slower than " + time.Duration(o.Limit).String() + " or failed"
@@ -183,8 +183,8 @@ func breach(o *slo.Objective) string {
 	return "failed"
 }
 
-// soFar says what was seen of an objective that held, and how many requests would prove that it
-// holds if more of them went on like this.
+// soFar describes an objective that has held so far. It says how many requests in total would prove
+// it if the others were like these.
 func soFar(o *slo.Objective, in stats.Interval, broke, all []float64, effect float64) string {
 	bad, seen := total(broke), total(all)
 	said := fmt.Sprintf("%s of %s requests %s",
@@ -197,9 +197,9 @@ func soFar(o *slo.Objective, in stats.Interval, broke, all []float64, effect flo
 		said, format.Count(int64(needed)), o.Text)
 }
 
-// Lateness is how late a generator may send the 99th percentile of requests, in nanoseconds, before
-// what it measures says more of itself than of the target: a share of the tightest limit, as every
-// response time has the lateness in it.
+// Lateness is how late a generator may send the 99th percentile of requests before the results say
+// more about the generator than about the target. It is a share of the tightest limit, because
+// every response time includes the lateness.
 func Lateness(objectives SLO) time.Duration {
 	if limit := shortest(objectives); limit > 0 {
 		return time.Duration(lateShare * float64(limit))
@@ -207,14 +207,14 @@ func Lateness(objectives SLO) time.Duration {
 	return time.Duration(lateWithout)
 }
 
-// lateGenerator says whether the generator was so late that a FAIL may be its own.
+// lateGenerator reports whether the generator was late enough to cause a FAIL itself.
 func lateGenerator(t *measure.Totals, objectives SLO) bool {
 	allowed := int64(Lateness(objectives))
 	return t.Lag.Quantile(.99) > allowed &&
 		stats.Above(t.Lag.Over(allowed), float64(t.Lag.Count()), .01)
 }
 
-// shortest is the shortest limit of a response time, 0 without any.
+// shortest returns the shortest limit of a response time; 0 if there is none.
 func shortest(objectives SLO) (ns int64) {
 	for _, o := range objectives {
 		if o.Limit > 0 && (ns == 0 || o.Limit < ns) {
@@ -224,7 +224,7 @@ func shortest(objectives SLO) (ns int64) {
 	return ns
 }
 
-// goodput is what the service answered well in a second.
+// goodput returns how many good answers the service gave per second.
 func (v *view) goodput(rng *rand.Rand) model.Interval {
 	return interval(stats.Ratio(v.ok, v.seconds, stats.BlockLength(v.ok), 200, confidence, rng))
 }

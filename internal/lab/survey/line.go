@@ -12,10 +12,11 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// known is the line as the steps so far tell it: the lowest of the objectives' crossings, with the
-// interval that holds all of them. which is the objective that sets it. An objective that no step
-// has broken, where another one has been, sets none: nothing is known of its crossing but that it
-// lies beyond what was tried, and an interval around a guess would only blur the other's.
+// known returns the line as the steps so far show it: the lowest of the objectives' crossings. Its
+// interval extends from the lowest lower end to the lowest upper end of all of them. which is the
+// objective that sets it. An objective that no step has broken sets none if another one has been
+// broken: all that is known of its crossing is that it lies beyond the tried rates, and an interval
+// around a guess would only blur the other's.
 func (s *surveyor) known() (line crossing, which *slo.Objective) {
 	low, high := s.span()
 	points, broken, anyBroken := make([][]point, len(s.o.SLO)), make([]bool, len(s.o.SLO)), false
@@ -48,14 +49,14 @@ func (s *surveyor) known() (line crossing, which *slo.Objective) {
 	return line, which
 }
 
-// span is between which rates the line may be: well beyond the highest that was good and the lowest
-// that was not in bracketing, since each verdict may be wrong.
+// span returns the range in which the line may be. It extends well beyond the highest good rate and
+// the lowest rate that failed in bracketing, because each verdict may be wrong.
 func (s *surveyor) span() (low, high float64) {
 	passed, failed := s.bracketed()
 	return min(passed, failed) * .5, max(passed, failed) * 1.4
 }
 
-// bracketed is the highest rate that was good, and the lowest one that was not in bracketing.
+// bracketed returns the highest good rate, and the lowest rate that failed in bracketing.
 func (s *surveyor) bracketed() (passed, failed float64) {
 	failed = math.Inf(1)
 	for _, t := range s.trials[s.since:] {
@@ -66,11 +67,11 @@ func (s *surveyor) bracketed() (passed, failed float64) {
 	return s.good, failed
 }
 
-// fewestNear is how many steps have to lie near a line for its interval to be worth the name: what
-// is further away tells of it only by the form that the line is fitted with.
+// fewestNear is how many steps must lie near a line for its interval to be reliable. Steps further
+// away contribute only through the form of the fit.
 const fewestNear = 3
 
-// near is how many steps lie within 15 % of a rate, and how many windows they have.
+// near returns how many steps lie within 15 % of a rate, and how many windows they have.
 func (s *surveyor) near(rate float64) (steps, windows int) {
 	for _, t := range s.trials[s.since:] {
 		if t.usable() && t.rate >= .85*rate && t.rate <= 1.15*rate {
@@ -81,9 +82,9 @@ func (s *surveyor) near(rate float64) (steps, windows int) {
 	return steps, windows
 }
 
-// crossing is where an objective is crossed. A percentile's depends on how many requests are bad at
-// any rate, which the gentle steps tell roughly: it is looked for with the least, the likeliest and
-// the highest share of them, and the interval holds all three.
+// crossing returns where an objective is crossed. For a percentile this depends on the share of
+// requests that are bad at any rate, which the gentle steps show roughly. So it is computed for the
+// lowest, the likeliest and the highest such share, and the interval covers all three.
 func (s *surveyor) crossing(o *slo.Objective, points []point, low, high float64) crossing {
 	if o.Limit == 0 {
 		return findCrossing(newLossForm(o.Share), points, low, high)
@@ -109,9 +110,9 @@ func (s *surveyor) crossing(o *slo.Objective, points []point, low, high float64)
 	return c
 }
 
-// always is the share of requests that broke an objective in the gentle steps, where there is
-// nobody to wait for. Where there was none it is taken to be none: a few seconds cannot show less
-// than a fraction of what is allowed, and what they do not show hardly moves the line.
+// always returns the share of requests that broke an objective in the gentle steps, where requests
+// hardly wait for each other. If none did, the share counts as zero: a few seconds cannot show less
+// than a fraction of what is allowed, and a smaller share hardly moves the line.
 func (s *surveyor) always(o *slo.Objective, sure float64) stats.Interval {
 	bad, all := 0.0, 0.0
 	for _, t := range s.trials {
@@ -126,7 +127,7 @@ func (s *surveyor) always(o *slo.Objective, sure float64) stats.Interval {
 	return stats.Binomial(bad, all, sure)
 }
 
-// points are what the steps from one trial up to another say of an objective.
+// points returns what the trials in [from, to) show about an objective.
 func (s *surveyor) points(o *slo.Objective, from, to int) (points []point) {
 	for _, t := range s.trials[from:to] {
 		phase := t.step.Plan.Phase
@@ -140,7 +141,7 @@ func (s *surveyor) points(o *slo.Objective, from, to int) (points []point) {
 		}
 		p.designEffect = t.view.designEffect(o, bad, all, stats.BlockLength(bad))
 		// A step in which the queue grows has shown less than it would have in time: all of it
-		// would be bad. Where there is a limit of the response time its form knows that.
+		// would be bad. The form of a response time limit accounts for that itself.
 		grows := false
 		p.growths, p.growthDoubt, grows = t.view.growth()
 		if t.broke != "" || grows && s.o.SLO.Longest() == 0 {
@@ -156,9 +157,9 @@ func (s *surveyor) points(o *slo.Objective, from, to int) (points []point) {
 	return points
 }
 
-// alignDesignEffects gives steps in which nothing failed the largest design effect of those near
-// the line in which something did: none was seen there, which does not make it smaller. Well beyond
-// the line requests fail without end, which is not a design effect.
+// alignDesignEffects gives steps without failures the largest design effect of the steps near the
+// line with failures. Seeing no failures does not make the effect smaller. Well beyond the line
+// requests fail all the time, which is not a design effect.
 func alignDesignEffects(points []point, allowed float64) {
 	const beyond = 10
 	largest := 1.0
@@ -174,7 +175,7 @@ func alignDesignEffects(points []point, allowed float64) {
 	}
 }
 
-// line is what the survey says of the line in the end.
+// line returns the survey's final statement about the line.
 func (s *surveyor) line() record.Line {
 	if s.good == 0 || s.high == 0 {
 		why := "the survey ended before a rate was found that is too high"

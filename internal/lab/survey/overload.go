@@ -11,7 +11,8 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// overload offers more than the line, to see where the goodput peaks and whether it falls beyond.
+// overload offers more than the line, to see where the goodput peaks and whether it falls beyond
+// that.
 func (s *surveyor) overload() error {
 	s.enter(overload, "offering more than the line, to see what the service does then")
 	line := s.result.Line.Interval.Estimate
@@ -34,7 +35,7 @@ func (s *surveyor) overload() error {
 	return nil
 }
 
-// peak finds where the goodput is highest, and where it falls again, among all steps.
+// peak finds where the goodput is highest over all steps, and where it falls again.
 func (s *surveyor) peak() (peak, falls record.Collapse) {
 	var top *trial
 	kept, offered := 0.0, 0.0
@@ -77,8 +78,9 @@ func (s *surveyor) peak() (peak, falls record.Collapse) {
 	return peak, s.falls(top, offered)
 }
 
-// falls finds where the goodput is clearly below its peak at a higher rate. More was answered well
-// before that: a service that answered less at first has warmed up or grown, and not collapsed.
+// falls finds where the goodput is clearly below its peak at a higher rate. An earlier step must
+// have shown more good answers: a service that answered less at first has warmed up or grown, and
+// did not collapse.
 func (s *surveyor) falls(top *trial, offered float64) record.Collapse {
 	g := top.judgement.Goodput
 	lowest, before := math.Inf(1), 0.0
@@ -111,8 +113,7 @@ func (s *surveyor) falls(top *trial, offered float64) record.Collapse {
 	}
 }
 
-// recover goes back to a gentle rate at once, and sees whether the service is then what it was
-// before.
+// recover returns to a gentle rate at once, and checks whether the service is as it was before.
 func (s *surveyor) recover() error {
 	s.enter(recovery, "back to a gentle rate, to see whether the service recovers")
 	before := s.reference
@@ -125,9 +126,9 @@ func (s *surveyor) recover() error {
 	return s.settle()
 }
 
-// recovered compares the windows after an overload with those of the same rate before it: they are
-// back when four of five from there on are not slower than nearly all of those were, and no more of
-// their requests fail.
+// recovered compares the windows after an overload with those of the same rate before it. The
+// service is back at the first window from which four of five windows are good: no slower than the
+// slowest before the overload, with a margin for noise, and with no larger share of failures.
 func recovered(before, after *trial, noise float64) record.Recovery {
 	r := record.Recovery{Tested: true}
 	usual := meanResponses(before.view.windows)
@@ -164,5 +165,5 @@ func recovered(before, after *trial, noise float64) record.Recovery {
 	return r
 }
 
-// share is how many of the requests failed.
+// share returns the share of requests that failed.
 func share(t *measure.Tally) float64 { return float64(t.Failed()) / max(float64(t.Total()), 1) }

@@ -1,7 +1,7 @@
 package survey
 
-// profiled offers half of the line and the line for the sake of profiles. The line has been found
-// by then, and stays what it is. Where there is none the highest good rate stands for it.
+// profiled offers half of the line and then the line, to take profiles. The line is known by then,
+// and these steps do not change it. Without a line, the highest good rate takes its place.
 func (s *surveyor) profiled(line float64) error {
 	if !s.o.Profiled {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// offsets are where the fine steps lie around the line as it is known, in units of the smallest
-// difference that matters. Above it a step shows more of what breaks the SLO than below, so there
-// are more of them.
+// offsets are the positions of the fine steps around the known line, in units of the smallest
+// difference that matters. A step above the line shows more of what breaks the SLO than one below
+// it, so more of them are above.
 var offsets = []float64{-1, -.5, 0, .5, 1, 1.5, 2}
 
 // refine tries rates near the line, in random order, until the line is known well enough or the
@@ -51,7 +51,7 @@ func (s *surveyor) refine() error {
 	return nil
 }
 
-// enough says whether to stop refining.
+// enough reports whether to stop refining.
 func (s *surveyor) enough(width float64, fine int) bool {
 	soft := 2*s.set.coarseLength + int64(s.o.Runs)*s.set.fineLength
 	switch spent := float64(s.phaseSpent); {
@@ -63,8 +63,8 @@ func (s *surveyor) enough(width float64, fine int) bool {
 	return false
 }
 
-// fine is how long the steps near the line are, and their settling: the longer, the longer the
-// service remembers. A queue that begins empty is faster than it will be, for as long as it
+// fine returns the length of the steps near the line and of their settling. Both grow with the
+// memory of the service: a queue that begins empty is faster than later, for as long as it
 // remembers that.
 func (s *surveyor) fine(line float64) (length, settle int64) {
 	var times []float64
@@ -104,7 +104,7 @@ func (s *surveyor) why(rate float64) string {
 	return words + ", again"
 }
 
-// verdicts are the highest rate that passed and the lowest that failed.
+// verdicts returns the highest rate that passed and the lowest that failed.
 func (s *surveyor) verdicts() (passed, failed float64) {
 	for _, t := range s.trials[s.since:] {
 		switch {

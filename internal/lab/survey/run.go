@@ -11,15 +11,15 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// Run does a survey and says what it found. It calls b, and o's functions, on the caller's
-// goroutine, but for Options.Tell with a window, which is called while b.Step runs, on the
-// goroutine on which that calls its stop.
+// Run performs a survey and returns its result. It calls b and o's functions on the caller's
+// goroutine. The exception is Options.Tell with a window: it is called while b.Step runs, on the
+// goroutine on which b.Step calls stop.
 //
-// Whatever ends a survey before its time (the service broke and did not come back, no step could be
-// done, the context was cancelled) is not an error: Result.Early says what, and the result holds what
-// was known by then. An error without a result means that not even the first step could be done; an
-// error with one comes from o.Done. Result.Ended is the caller's to fill in, since a survey knows
-// no clock.
+// Whatever ends a survey early is not an error: the service broke and did not come back, no step
+// could be run, or the context was cancelled. Result.Early then gives the reason, and the result
+// holds what was known by then. An error without a result means that not even the first step could
+// be run; an error with a result comes from o.Done. The caller fills in Result.Ended, because a
+// survey has no clock.
 func Run(ctx context.Context, b Bench, o Options) (*record.Result, error) {
 	o = withDefaults(o)
 	if len(o.SLO) == 0 {
@@ -65,7 +65,7 @@ func withDefaults(o Options) Options {
 	return o
 }
 
-// survey is the experiment, phase by phase.
+// survey runs the experiment, phase by phase.
 func (s *surveyor) survey() error {
 	start, err := s.warm()
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *surveyor) survey() error {
 	return s.recover()
 }
 
-// conclude fills in the result from the steps there are.
+// conclude fills in the result from the steps so far.
 func (s *surveyor) conclude() {
 	r := s.result
 	for _, t := range s.trials {
@@ -124,7 +124,7 @@ func (s *surveyor) conclude() {
 	r.Validity = s.validity()
 }
 
-// model makes the model from all steps, and scores what was predicted before the line was known.
+// model fits the model to all steps, and scores the predictions made before the line was known.
 func (s *surveyor) model() {
 	m := &s.result.Model
 	if s.o.Fit != nil {
@@ -144,9 +144,9 @@ func (s *surveyor) model() {
 	}
 }
 
-// warm has the service answer one request at a time until its response times have settled, and says
-// at which rate to begin: at half of the rate of a single client who waits for each answer, which
-// any service can sustain.
+// warm sends one request at a time until the response times have settled. It returns the rate to
+// start with: Options.Start, or half of the rate of a single client that waits for each answer,
+// which any service can sustain.
 func (s *surveyor) warm() (start float64, err error) {
 	s.enter(warmUp, "warming up, one request at a time, until the response times have settled")
 	var before []float64
@@ -165,7 +165,7 @@ func (s *surveyor) warm() (start float64, err error) {
 		}
 		if t.judgement.Verdict == record.Fail {
 			if i < s.set.warmMost-1 && t.broke == "" {
-				continue // what is cold may break now what it keeps later
+				continue // a cold service may break what it keeps later
 			}
 			s.result.Line.Why = "the SLO is not met even by one request at a time: " +
 				t.judgement.Why
@@ -185,7 +185,7 @@ func (s *surveyor) warm() (start float64, err error) {
 	return s.capped(start), nil
 }
 
-// variation is the squared coefficient of variation of durations.
+// variation returns the squared coefficient of variation of durations.
 func variation(h *measure.Sparse) float64 {
 	n, mean := float64(h.Count()), h.Mean()
 	if n < 2 || mean == 0 {
@@ -200,7 +200,7 @@ func variation(h *measure.Sparse) float64 {
 	return squares / (n - 1) / (mean * mean)
 }
 
-// example is what one of the failures looked like.
+// example describes one of the failures.
 func example(t *measure.Totals) string {
 	worst, count := measure.OK, uint64(0)
 	for k, n := range t.Ended {
@@ -214,7 +214,7 @@ func example(t *measure.Totals) string {
 	return ": " + worst.String()
 }
 
-// capped is a rate within Options.Limit.
+// capped limits a rate to Options.Limit.
 func (s *surveyor) capped(rate float64) float64 {
 	if s.o.Limit > 0 {
 		return min(rate, s.o.Limit)
@@ -222,7 +222,7 @@ func (s *surveyor) capped(rate float64) float64 {
 	return rate
 }
 
-// allowed is the highest rate that may be offered now.
+// allowed limits a rate to what may be offered now.
 func (s *surveyor) allowed(rate float64) float64 {
 	if s.good > 0 {
 		rate = min(rate, s.o.Overshoot*s.good)

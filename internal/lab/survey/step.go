@@ -13,30 +13,30 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// trial is a step that was done, with what it showed.
+// trial is a completed step and what it showed.
 type trial struct {
 	step      measure.Step
 	view      view
 	judgement record.Judgement
 	rate      float64 // planned; 0 for a closed loop
-	broke     string  // why the step was stopped; empty when it was not
-	// carried says that it passed, or that in bracketing it was no worse than lower rates.
+	broke     string  // why the step was stopped; empty if it was not
+	// carried reports that it passed, or that in bracketing it was no worse than lower rates.
 	carried bool
 }
 
-// passed says that nothing spoke against the rate: what the next rates may be a multiple of. A step
-// of a few seconds is often too short to prove that a percentile holds; but then it has not failed
-// either.
+// passed reports that nothing spoke against the rate; the next rates may be a multiple of such a
+// rate. A step of a few seconds is often too short to prove that a percentile holds, but that is
+// not a failure.
 func (t *trial) passed() bool {
 	return t.judgement.Verdict == record.Pass || t.judgement.OKSoFar()
 }
 
-// early is why a survey ended before it was done.
+// early is the reason why a survey ended early.
 type early string
 
 func (e early) Error() string { return string(e) }
 
-// surveyor is a survey under way. It has one owner, the goroutine in Run.
+// surveyor is a survey under way. It belongs to one goroutine, the caller of Run.
 type surveyor struct {
 	ctx    context.Context
 	bench  Bench
@@ -46,25 +46,25 @@ type surveyor struct {
 	trials []*trial
 	result *record.Result
 	good   float64 // the highest rate that passed
-	// low and high are the line so far, for those who watch; 0 while unknown.
+	// low and high are the line so far, for progress reports; 0 while unknown.
 	low, high float64
-	// mean and varied are the response time in nanoseconds of requests that are alone, and its
-	// squared coefficient of variation.
+	// mean is the response time of single requests in nanoseconds, varied its squared coefficient
+	// of variation.
 	mean, varied float64
-	reference    *trial // the gentle step that noise, recovery and drift are compared with
+	reference    *trial // the gentle step to compare noise, recovery and drift with
 	elapsed      int64
 	phase        phase
 	phaseSpent   int64
-	// since is the first trial that the line is read from; those before it were of a service that
-	// has changed, whose line was before.
+	// since is the first trial that the line is computed from. The trials before it belong to the
+	// service before it changed; before is that service's line.
 	since    int
 	before   stats.Interval
-	checking bool // whether the service is alive
-	// disturbed is how many steps were repeated because a hypervisor held the generator up.
+	checking bool // whether the service has come back
+	// disturbed is how many steps were repeated because a hypervisor delayed the generator.
 	disturbed int
 }
 
-// phase is a part of the survey, in order.
+// phase is a part of the survey. Phases are in order.
 type phase int
 
 const (
@@ -91,8 +91,8 @@ var names = [phases]string{
 	recovery:   measure.PhaseRecovery,
 }
 
-// lengths are what the phases are expected to take, in nanoseconds; bracketing and refinement are
-// guesses.
+// lengths returns how long each phase is expected to take, in nanoseconds. Bracketing and
+// refinement are guesses.
 func (s *surveyor) lengths() [phases]int64 {
 	profiled := int64(0)
 	if s.o.Profiled {
@@ -105,7 +105,7 @@ func (s *surveyor) lengths() [phases]int64 {
 	}
 }
 
-// left is how long the survey will still take.
+// left returns how long the survey will still take.
 func (s *surveyor) left() int64 {
 	lengths := s.lengths()
 	left := max(lengths[s.phase]-s.phaseSpent, 0)
@@ -120,7 +120,7 @@ func (s *surveyor) enter(p phase, text string) {
 	s.say(text)
 }
 
-// say tells news that is not a step's.
+// say reports news that does not belong to a step.
 func (s *surveyor) say(text string) { s.tell(Event{Text: text}) }
 
 func (s *surveyor) tell(e Event) {
@@ -135,7 +135,7 @@ func (s *surveyor) tell(e Event) {
 	s.o.Tell(e)
 }
 
-// plan is a step of the present phase.
+// plan returns a step of the current phase.
 func (s *surveyor) plan(rate float64, length, settle int64, why string) measure.StepPlan {
 	p := measure.StepPlan{
 		Phase:    names[s.phase],
@@ -152,7 +152,7 @@ func (s *surveyor) plan(rate float64, length, settle int64, why string) measure.
 	return p
 }
 
-// connections is how many a rate needs.
+// connections returns how many connections a rate needs.
 func (s *surveyor) connections(rate float64) int {
 	if s.o.Connections > 0 {
 		return s.o.Connections
@@ -162,7 +162,7 @@ func (s *surveyor) connections(rate float64) int {
 	return int(min(max(needed, fewestConnections), MostConnections))
 }
 
-// do does a step after the service has come to rest, judges it, and hands it on.
+// do runs a step once the service is at rest, judges it, and reports it.
 func (s *surveyor) do(p measure.StepPlan) (*trial, error) {
 	for {
 		if err := s.settle(); err != nil {
@@ -182,8 +182,8 @@ func (s *surveyor) do(p measure.StepPlan) (*trial, error) {
 	}
 }
 
-// stolen is the share of the processors' time that a hypervisor gave to others during the step, on
-// the machine of the only generator; 0 where that is not known.
+// stolen returns the share of the processors' time that a hypervisor gave to others during the
+// step, on the machine of the only generator; 0 if unknown.
 func (t *trial) stolen() float64 {
 	cores, _, ok := t.step.Spent(measure.HostCPUSteal)
 	_, last := t.step.Ends(measure.HostCores)
@@ -193,7 +193,7 @@ func (t *trial) stolen() float64 {
 	return cores / max(last.Values[measure.HostCores], 1)
 }
 
-// settle waits for the service to come to rest.
+// settle waits until the service is at rest.
 func (s *surveyor) settle() error {
 	if len(s.trials) == 0 {
 		return nil
@@ -217,7 +217,7 @@ func (t *trial) words() string {
 	return format.Digits(t.rate) + " requests a second"
 }
 
-// doAtOnce does a step without waiting.
+// doAtOnce runs a step without waiting.
 func (s *surveyor) doAtOnce(p measure.StepPlan) (*trial, error) {
 	if s.ctx.Err() != nil {
 		return nil, early("stopped by the user")
@@ -258,8 +258,8 @@ func (s *surveyor) doAtOnce(p measure.StepPlan) (*trial, error) {
 	return t, nil
 }
 
-// alive looks, after a step in which the service broke, whether it has come back; if not, the
-// survey is over.
+// alive checks whether the service has come back after a step in which it broke. If not, the survey
+// is over.
 func (s *surveyor) alive(broken *trial) error {
 	dead := early(fmt.Sprintf("the service broke at %s and did not come back: %s",
 		broken.words(), broken.broke))
@@ -277,7 +277,7 @@ func (s *surveyor) alive(broken *trial) error {
 	return err
 }
 
-// judge gives a step its verdict: with all steps at its rate in the same phase, as one.
+// judge gives a step its verdict, together with all steps at its rate in the same phase.
 func (s *surveyor) judge(t *trial) {
 	j := record.Judgement{Step: t.step.Plan.Number, Rate: t.rate, Goodput: t.view.goodput(s.rng)}
 	var same []view
@@ -301,7 +301,7 @@ func (s *surveyor) judge(t *trial) {
 			format.Digits(j.Goodput.Estimate))
 	case invalid == "":
 	case j.Verdict != record.Fail || t.broke == "" && lateGenerator(&t.step.Totals, s.o.SLO),
-		len(t.step.Totals.Generator.Remote) > 0: // it may be that one of them is gone
+		len(t.step.Totals.Generator.Remote) > 0: // one of them may be gone
 		j.Verdict, j.Why = record.Invalid, invalid
 	default:
 		j.Why += " (the generator was late too, by less than would matter)"
@@ -313,5 +313,5 @@ func (s *surveyor) judge(t *trial) {
 	}
 }
 
-// usable says that a step's figures are the service's.
+// usable reports that a step's results are the service's.
 func (t *trial) usable() bool { return t.rate > 0 && t.judgement.Verdict != record.Invalid }

@@ -9,7 +9,7 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// validity is what has to be right for the results to mean something.
+// validity returns the checks that must hold for the results to mean something.
 func (s *surveyor) validity() []record.Validity {
 	checks := []record.Validity{s.onSchedule(), s.little(), s.quiet(), s.plenty()}
 	if v, ok := s.together(); ok {
@@ -21,7 +21,7 @@ func (s *surveyor) validity() []record.Validity {
 	return checks
 }
 
-// onSchedule looks at the generator's own lateness.
+// onSchedule checks the generator's own lateness.
 func (s *surveyor) onSchedule() record.Validity {
 	v := record.Validity{What: "the generator kept its schedule", OK: true}
 	worst, invalid := int64(0), 0
@@ -53,7 +53,7 @@ func uncounted(steps int) string {
 	return fmt.Sprintf("%d steps are", steps)
 }
 
-// together looks at how far apart generators on several machines may have started; ok is false when
+// together checks how far apart generators on several machines may have started. ok is false if
 // there were none.
 func (s *surveyor) together() (v record.Validity, ok bool) {
 	v = record.Validity{What: "the generators started together, to a tenth of a window", OK: true}
@@ -73,7 +73,8 @@ func (s *surveyor) together() (v record.Validity, ok bool) {
 	return v, len(names) > 0
 }
 
-// little checks Little's law in the steps: what is inside is the rate times the time each takes.
+// little checks Little's law in the steps: the requests inside are the rate times the response
+// time.
 func (s *surveyor) little() record.Validity {
 	v := record.Validity{
 		What: "requests inside are rate times response time (Little's law)",
@@ -95,7 +96,7 @@ func (s *surveyor) little() record.Validity {
 			area += float64(w.Response.Sum) / float64(second)
 			seconds += t.view.seconds[i]
 		}
-		// A mean of a few samples of a small number says little.
+		// The mean of a few samples of a small number says little.
 		if inside >= 2 && area > 0 && share(&t.step.Totals.Ended) < .01 {
 			ratios = append(ratios, inside/(area/seconds))
 		}
@@ -111,7 +112,7 @@ func (s *surveyor) little() record.Validity {
 	return v
 }
 
-// quiet looks at the noise floor.
+// quiet checks the noise floor.
 func (s *surveyor) quiet() record.Validity {
 	v := record.Validity{
 		What: fmt.Sprintf("two equal steps differ by less than %.0f %%", 100*noisyAbove),
@@ -128,7 +129,7 @@ func (s *surveyor) quiet() record.Validity {
 	return v
 }
 
-// plenty looks at how much the line rests on.
+// plenty checks how much evidence the line rests on.
 func (s *surveyor) plenty() record.Validity {
 	v := record.Validity{What: "the line rests on enough steps, and is known to 10 %"}
 	line := s.result.Line
@@ -149,7 +150,7 @@ func (s *surveyor) plenty() record.Validity {
 	return v
 }
 
-// undrifted compares the last step with the one at the same rate before.
+// undrifted compares the last step with the earlier one at the same rate.
 func (s *surveyor) undrifted() record.Validity {
 	v := record.Validity{What: "the service is the same at the end as at the beginning"}
 	last := s.trials[len(s.trials)-1]
