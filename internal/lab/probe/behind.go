@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// mostBehind bounds the services behind the target that are followed.
+	// mostBehind is the maximum number of services to follow behind the target.
 	mostBehind = 4
-	// mostLookedFor bounds the addresses whose process is looked for, found or not: each is a look
-	// at all descriptors of the machine, tens of milliseconds.
+	// mostLookedFor is the maximum number of addresses whose process is looked up, found or not.
+	// Each lookup reads all descriptors of the machine, which takes tens of milliseconds.
 	mostLookedFor = 8
 )
 
-// behind are the services that the target asks and that run on the same machine, as a database
-// does: how much processor time each uses. It knows the addresses by the census, and looks for a
-// process once for each.
+// behind reads how much processor time the services use that the target connects to and that run on
+// the same machine, such as a database. It takes the addresses from the census, and looks up the
+// process of each address once.
 type behind struct {
 	proc   procfs.FS
 	census *census
@@ -32,22 +32,22 @@ type behind struct {
 	looked map[string]bool
 	known  []*served
 	next   time.Time
-	values map[string]float64 // what a service's processes say, until they are named after it
+	values map[string]float64 // values of one service's processes, before they get the service's name
 }
 
 // served is one of these services.
 type served struct {
-	name      string // where it is and what it is called, behind the beginnings of its values' names
+	name      string // address and process name, as in the names of its values
 	processes *processes
-	titled    bool            // its processes say in their titles what they do
-	doing     map[string]bool // what they have been seen to do
+	titled    bool            // its processes show their activity in their titles
+	doing     map[string]bool // the activities seen so far
 	text      [512]byte
 }
 
 const (
-	// maxDoing bounds what distinguishes the processes of one service.
+	// maxDoing bounds the activities told apart per service.
 	maxDoing = 12
-	// maxTitles bounds the processes whose titles are read: each is a file.
+	// maxTitles bounds the processes whose titles are read; each costs a file.
 	maxTitles = 128
 )
 
@@ -64,14 +64,14 @@ func newBehind(proc procfs.FS, c *census) *behind {
 func (*behind) Name() string { return "services behind the target" }
 
 func (b *behind) Read(into map[string]float64) error {
-	// In another network namespace the same address is somebody else's.
+	// In another network namespace, the same address belongs to something else.
 	if b.of == nil || b.of.lost != nil || b.census.namespace != "" {
 		return nil
 	}
 	b.look()
 	for _, s := range b.known {
 		clear(b.values)
-		// One that has ended says nothing any more, and that is for the target to notice.
+		// A service that has ended reports nothing; the target will notice.
 		if s.processes.Read(b.values) == nil || b.values[measure.TargetCPU] > 0 {
 			into[measure.Behind+s.name] = b.values[measure.TargetCPU]
 			s.read(b.of.root, into)
@@ -80,7 +80,7 @@ func (b *behind) Read(into map[string]float64) error {
 	return nil
 }
 
-// read tells how many of a service's processes do what, by their titles.
+// read counts a service's processes by activity, as their titles show it.
 func (s *served) read(root string, into map[string]float64) {
 	if !s.titled {
 		return
@@ -102,9 +102,10 @@ func (s *served) read(root string, into map[string]float64) {
 	}
 }
 
-// activity is what a process of PostgreSQL that serves a client says it does, such as "idle in
-// transaction", "SELECT" or "UPDATE waiting"; empty for another process. Its title is "postgres:
-// [CLUSTER: ]USER DATABASE HOST(PORT) ACTIVITY", with [local] in the host's place for a Unix socket.
+// activity returns what a PostgreSQL process that serves a client shows as its activity, such as
+// "idle in transaction", "SELECT" or "UPDATE waiting"; empty for any other process. Its title is
+// "postgres: [CLUSTER: ]USER DATABASE HOST(PORT) ACTIVITY", with [local] instead of the host for a
+// Unix socket.
 func activity(title []byte) string {
 	title, _, _ = bytes.Cut(title, []byte{0})
 	if !bytes.HasPrefix(title, []byte("postgres: ")) {
@@ -118,7 +119,7 @@ func activity(title []byte) string {
 	return ""
 }
 
-// look finds the process behind one address that is new, at the pace of the census.
+// look finds the process behind one new address, at the pace of the census.
 func (b *behind) look() {
 	now := b.census.now()
 	if now.Before(b.next) || len(b.known) == mostBehind || len(b.looked) == mostLookedFor {
@@ -141,7 +142,7 @@ func (b *behind) look() {
 	}
 }
 
-// follow takes down the process behind an address, where it is found.
+// follow adds the process behind an address, if it can be found.
 func (b *behind) follow(to string, find func() (int, string, error)) {
 	b.looked[to] = true
 	pid, name, err := find()
@@ -161,16 +162,17 @@ func (b *behind) follow(to string, find func() (int, string, error)) {
 	})
 }
 
-// follows says that a process is one of the target's, or of a service that is followed already. A child
-// of the target that runs another program, and that it connects to, is a service of its own: the target
-// waits for it as for any other. Its processor time is in the target's all the same.
+// follows reports whether a process belongs to the target or to a service that is followed already.
+// A child of the target that runs another program and that the target connects to is a service of
+// its own: the target waits for it as for any other. Its processor time still counts in the
+// target's.
 func (b *behind) follows(pid int) bool {
 	of := func(m member) bool { return m.pid == pid && b.program(pid) == b.program(b.of.pid) }
 	return slices.ContainsFunc(b.of.members, of) ||
 		slices.ContainsFunc(b.known, func(s *served) bool { return s.processes.pid == pid })
 }
 
-// program is the path of what a process runs; empty where that may not be read.
+// program returns the path of a process's executable; empty if it may not be read.
 func (b *behind) program(pid int) string {
 	path, _ := os.Readlink(filepath.Join(b.of.root, strconv.Itoa(pid), "exe"))
 	return path

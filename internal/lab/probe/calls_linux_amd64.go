@@ -6,7 +6,7 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// moreCalls are the system calls that newer processors' Linux has not.
+// moreCalls are the system calls that Linux lacks on newer architectures.
 var moreCalls = map[int]call{
 	unix.SYS_POLL:       {"poll", measure.TargetWaitingPoll},
 	unix.SYS_SELECT:     {"select", measure.TargetWaitingPoll},

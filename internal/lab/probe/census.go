@@ -19,49 +19,49 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// The pace of the census. It goes through all sockets of the machine, so it is taken rarely where
-// that takes long, and never uses more than a fiftieth of a processor. Steps last for ten seconds
-// or so: each is to have one.
+// The pace of the census. It goes through all sockets of the machine, so it runs less often if that
+// takes long, and aims to use at most a fiftieth of a processor. Steps last about ten seconds, and
+// each should have a census.
 const (
 	censusEvery  = time.Second
-	censusCostly = 5 * time.Millisecond // from where on it is taken rarely
+	censusCostly = 5 * time.Millisecond // above this cost it runs less often
 	censusRarely = 5 * time.Second
 	censusShare  = 50
 	censusRarest = time.Minute
 )
 
 const (
-	// maxDestinations bounds the addresses that the target has been seen to be connected to.
+	// maxDestinations bounds the addresses to which the target has had connections.
 	maxDestinations = 1024
-	// maxCandidates bounds the sockets of which it is asked whether they are the target's.
+	// maxCandidates bounds the sockets to check for belonging to the target.
 	maxCandidates = 1 << 16
 )
 
-// census counts the sockets of the target's network namespace by what they are to the target, and
-// reads the namespace's settings. It costs 2 ms of a processor where there are none, and 1.5 µs
-// for each (BenchmarkCensus); and 1 to 2 µs for each of the target's descriptors where it has
-// opened connections since.
+// census counts the sockets of the target's network namespace by their relation to the target, and
+// reads the namespace's settings. It costs 2 ms of a processor without sockets, and 1.5 µs per
+// socket (BenchmarkCensus). If the target has opened connections since, it also costs 1 to 2 µs per
+// descriptor of the target.
 type census struct {
 	*network
 	listen []netip.AddrPort
-	local  bool // one of these is this machine's, or within the target's own namespace
+	local  bool // one of listen is this machine's, or is in the target's own namespace
 	now    func() time.Time
 	next   time.Time
 	dump   func(take func(socket)) error
-	// dumpDatagrams and dumpLocal are the same for UDP and for Unix sockets.
+	// dumpDatagrams and dumpLocal are the same as dump, for UDP and for Unix sockets.
 	dumpDatagrams func(take func(socket)) error
 	dumpLocal     func(take func(localSocket)) error
-	// files says that sockets are read from /proc/net/tcp instead, and refused why, unless that is
-	// as it should be.
+	// files reports that sockets are read from /proc/net/tcp instead. refused is the reason, nil if
+	// that is intended.
 	files        bool
 	refused      error
-	listeners    bindings        // the target's; kept when they are closed
-	owned        map[uint64]bool // sockets of which is known whether they are the target's
-	before       map[uint64]bool // the same, in the census before
-	looked       int             // of the target's members, when owned was begun
+	listeners    bindings        // the target's; kept after they close
+	owned        map[uint64]bool // sockets for which the owner is known: whether it is the target
+	before       map[uint64]bool // owned in the census before
+	looked       int             // of's lookup count when owned was built
 	destinations map[netip.AddrPort]bool
 	exchanged    exchanges
-	paths        map[string]uint64 // the Unix sockets among them, and which socket listens there
+	paths        map[string]uint64 // Unix sockets the target connects to, and the inode of the listener
 }
 
 func newCensus(n *network, listen []netip.AddrPort) *census {
@@ -74,7 +74,7 @@ func newCensus(n *network, listen []netip.AddrPort) *census {
 		destinations:  make(map[netip.AddrPort]bool),
 		paths:         make(map[string]uint64),
 	}
-	// INET_DIAG could be of another machine than those files
+	// INET_DIAG could be another machine's than these files
 	c.files = n.root != procfs.DefaultMountPoint
 	for _, a := range listen {
 		if a.Port() != 0 {
@@ -87,13 +87,13 @@ func newCensus(n *network, listen []netip.AddrPort) *census {
 
 func (*census) Name() string { return "sockets by use" }
 
-// Read takes the census when it is due; the samples in between do not have its values.
+// Read runs the census when it is due. Samples in between do not have its values.
 func (c *census) Read(into map[string]float64) error {
 	now := c.now()
 	if now.Before(c.next) || c.gone() {
 		return nil
 	}
-	// What it cost is the thread's time, so it must stay on one.
+	// The cost is measured as thread time, so this must stay on one thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	before := threadTime()
@@ -105,7 +105,7 @@ func (c *census) Read(into map[string]float64) error {
 	return err
 }
 
-// pause is how long to wait after a census that cost so much.
+// pause returns how long to wait after a census of that cost.
 func pause(cost time.Duration) time.Duration {
 	if cost <= censusCostly {
 		return censusEvery
@@ -113,7 +113,8 @@ func pause(cost time.Duration) time.Duration {
 	return min(max(cost*censusShare, censusRarely), censusRarest)
 }
 
-// take reads the settings and goes through the sockets. within is what that took of another thread.
+// take reads the settings and goes through the sockets. within is the cost of that on another
+// thread.
 func (c *census) take(t *tally, into map[string]float64, within *float64) error {
 	var unread, refused error
 	entered := c.inside(func() error {
@@ -133,14 +134,14 @@ func (c *census) take(t *tally, into map[string]float64, within *float64) error 
 		c.files = true
 		c.refused = fmt.Errorf("%w: they are read from net/tcp, without the backlog in force and "+
 			"what was sent again", refused)
-		t.restart(c) // what was counted until then would count twice
+		t.restart(c) // restarting avoids counting sockets twice
 	}
 	err := errors.Join(unread, c.refused)
 	if c.files {
 		err = errors.Join(err, eachSocket(c.dir, t.take))
 	}
 	if c.namespace != "" && len(c.listen) > 0 {
-		// A client that asks the target from here has its sockets here.
+		// Clients in this namespace that connect to the target have their sockets here.
 		t.clients = 0
 		if c.files || c.dump(t.client) != nil {
 			t.clients = 0
@@ -150,7 +151,7 @@ func (c *census) take(t *tally, into map[string]float64, within *float64) error 
 	return err
 }
 
-// report gives the values.
+// report sets the values.
 func (c *census) report(t *tally, into map[string]float64) error {
 	if t.high > 0 {
 		most, remote := 0, 0
@@ -218,8 +219,7 @@ func addresses(list []netip.AddrPort) string {
 }
 
 // reportOutgoing counts the connections that the target has opened. Sockets in TIME-WAIT belong to
-// no process: they count when they are towards an address that the target has been seen to be
-// connected to.
+// no process. They count if their remote address is one that the target has been connected to.
 func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 	err := c.whose(t.candidates)
 	whole := err == nil && len(t.candidates) < maxCandidates
@@ -230,7 +230,7 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 		if !c.owned[s.inode] {
 			continue
 		}
-		was, there := c.before[s.inode] // of a process that was not known to be the target's
+		was, there := c.before[s.inode] // not known to be the target's before
 		c.exchanged.add(&s, there && !was)
 		switch s.state {
 		case established:
@@ -281,10 +281,10 @@ func count(is bool) int {
 	return 0
 }
 
-// mostTold bounds the addresses whose connections are told one by one.
+// mostTold bounds the addresses whose connections are reported individually.
 const mostTold = 8
 
-// busiest are the addresses with the most connections, the most first.
+// busiest returns the addresses with the most connections, in descending order.
 func busiest(to map[string]int) []string {
 	all := slices.SortedFunc(maps.Keys(to), func(a, b string) int {
 		return cmp.Or(cmp.Compare(to[b], to[a]), strings.Compare(a, b))
@@ -295,8 +295,8 @@ func busiest(to map[string]int) []string {
 var errDenied = errors.New("the target's connections to others: its descriptors may not be " +
 	"looked into: run as the same user, or as root")
 
-// whose finds out which sockets are the target's. The answers are kept while its processes stay the
-// same: to ask costs a call for each of its descriptors.
+// whose finds out which sockets are the target's. It keeps the answers while the target's processes
+// stay the same, because each check costs a call per descriptor of the target.
 func (c *census) whose(candidates []candidate) (err error) {
 	c.before = c.owned
 	if c.looked != c.of.looked {
@@ -330,7 +330,7 @@ func (c *census) whose(candidates []candidate) (err error) {
 			c.owned = nil
 			return errDenied
 		}
-		if failed != nil && !errors.Is(failed, fs.ErrNotExist) { // one that has ended has none
+		if failed != nil && !errors.Is(failed, fs.ErrNotExist) { // a process that has ended has none
 			c.owned = nil
 			return fmt.Errorf("the target's connections to others: %w", failed)
 		}
@@ -342,33 +342,32 @@ func (c *census) whose(candidates []candidate) (err error) {
 	return nil
 }
 
-// tally is one census: what is counted while sockets go by.
+// tally holds the counts of one census.
 type tally struct {
 	listen      []netip.AddrPort
-	foreign     bool     // listen are as they are seen from another network namespace
-	low, high   uint16   // the range of local ports; 0 is unknown
-	listeners   bindings // of the target
-	kept        bindings // of the target, when they were last seen
-	bound       bindings // of everybody
+	foreign     bool     // listen are as seen from another network namespace
+	low, high   uint16   // the range of local ports; 0 if unknown
+	listeners   bindings // the target's
+	kept        bindings // the target's, when last seen
+	bound       bindings // everyone's
 	fullest     socket
-	served      [16]int // connections of the target's listeners, by state
+	served      [16]int // connections to the target's listeners, by state
 	retransmits float64
-	clients     int // ends in TIME-WAIT of connections to the target
+	clients     int // client ends, in TIME-WAIT, of connections to the target
 	used        map[flow]int
-	// In TIME-WAIT, by their remote address where they went out from here, and by their local one
-	// where they were accepted here.
+	// Sockets in TIME-WAIT: outgoing ones by remote address, accepted ones by local address.
 	towards, from map[netip.AddrPort]int
 	candidates    []candidate
-	paths         map[string]uint64 // Unix sockets that somebody listens on
-	local         bool              // all Unix sockets were gone through
+	paths         map[string]uint64 // Unix sockets with a listener
+	local         bool              // all Unix sockets were counted
 }
 
-// bindings are addresses that are listened on. In another network namespace there may be tens of
-// thousands of them on the target's port, and each socket is compared with them: they must be
-// found without a search.
+// bindings are addresses with a listener. In another network namespace there may be tens of
+// thousands on the target's port, and each socket is compared with them, so the lookup must not be
+// a search.
 type bindings map[netip.AddrPort]bool
 
-// anywhere is the key of a listener on all addresses.
+// anywhere returns the key of a listener on all addresses.
 func anywhere(port uint16) netip.AddrPort { return netip.AddrPortFrom(netip.Addr{}, port) }
 
 func (b bindings) add(local netip.AddrPort) {
@@ -378,29 +377,29 @@ func (b bindings) add(local netip.AddrPort) {
 	b[local] = true
 }
 
-// covers says whether a connection that has this address here was accepted by one of them.
+// covers reports whether one of the listeners accepted a connection with this local address.
 func (b bindings) covers(local netip.AddrPort) bool { return b[local] || b[anywhere(local.Port())] }
 
-// flow is what a local port can be used on only once: an address here and an address and port
-// there.
+// flow identifies the use of a local port, which must be unique: a local address and a remote
+// address and port.
 type flow struct {
 	local  netip.Addr
 	remote netip.AddrPort
 }
 
-// candidate is a connection that went out from here, and may be the target's.
+// candidate is an outgoing connection that may be the target's.
 type candidate struct {
 	inode  uint64
 	state  int
 	remote netip.AddrPort
-	path   string // of a Unix socket, in the place of remote
-	// datagram says that it is a UDP socket, told that it is known whether an answer is waited for,
-	// and waits that one is.
+	path   string // of a Unix socket, instead of remote
+	// datagram marks a UDP socket. told reports that INET_DIAG gave its times, and waits that it
+	// waits for an answer.
 	datagram, told, waits bool
 	data                  data
 }
 
-// to is the address of the other end.
+// to returns the address of the other end.
 func (c *candidate) to() string {
 	if c.path != "" {
 		return c.path
@@ -414,7 +413,7 @@ func newTally(c *census) *tally {
 	return t
 }
 
-// restart forgets all sockets.
+// restart drops all counts.
 func (t *tally) restart(c *census) {
 	*t = tally{
 		listen:    c.listen,
@@ -431,12 +430,12 @@ func (t *tally) restart(c *census) {
 	}
 }
 
-// plain is an address without what IPv6 adds to it.
+// plain returns an address without IPv6 mapping and zone.
 func plain(a netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 }
 
-// take counts a socket. Those that listen come before the connections that they accept.
+// take counts a socket. Listening sockets come before the connections that they accept.
 func (t *tally) take(s socket) {
 	s.local, s.remote = plain(s.local), plain(s.remote)
 	switch {
@@ -466,7 +465,7 @@ func (t *tally) listener(s socket) {
 	}) {
 		return
 	}
-	// Of several that share a port, the one that is nearest to its limit turns clients away first.
+	// If several share a port, the one closest to its limit is the first to reject clients.
 	f := &t.fullest
 	if len(t.listeners) == 0 ||
 		uint64(s.queue)*uint64(max(f.limit, 1)) > uint64(f.queue)*uint64(max(s.limit, 1)) {
@@ -475,13 +474,12 @@ func (t *tally) listener(s socket) {
 	t.listeners.add(s.local)
 }
 
-// serves says whether an address is one that a listener of the target accepts on, or did when it
-// was last seen.
+// serves reports whether a listener of the target accepts on an address, or did when last seen.
 func (t *tally) serves(local netip.AddrPort) bool {
 	return t.listeners.covers(local) || t.kept.covers(local)
 }
 
-// aims says whether a remote address is one of the target's.
+// aims reports whether a remote address is one of the target's.
 func (t *tally) aims(remote netip.AddrPort) bool {
 	return slices.ContainsFunc(t.listen, func(a netip.AddrPort) bool {
 		return a == remote || a.Port() == remote.Port() && a.Addr().IsUnspecified()
@@ -506,7 +504,7 @@ func (t *tally) outgoing(s socket) {
 	}
 }
 
-// client counts what a client of the target has left.
+// client counts the sockets that a client of the target has left in TIME-WAIT.
 func (t *tally) client(s socket) {
 	if s.state == timeWait && t.aims(plain(s.remote)) {
 		t.clients++

@@ -15,26 +15,26 @@ import (
 )
 
 const (
-	// maxGroups bounds the cgroups above the target's that are read.
+	// maxGroups bounds the folders to read: the target's cgroup and those above it.
 	maxGroups = 32
-	// unlimited is from where on version 1 means that there is no limit: it has no word for it, and
-	// gives what is nearest to 2⁶³ bytes.
+	// unlimited is the value from which version 1 means no limit: it has no word for that, and
+	// reports nearly 2⁶³ bytes.
 	unlimited = 1 << 60
 )
 
-// cgroup is what the target's cgroup may use and has used, of version 1 or 2, whichever has the
-// controller. It costs 50 µs with two cgroups above, and 10 µs for each further one
+// cgroup reads what the target's cgroup may use and has used, from version 1 or 2, whichever has
+// the controller. It costs 50 µs with two cgroups above it, and 10 µs for each further one
 // (BenchmarkCgroup).
 type cgroup struct {
 	of          *processes
 	cpu, memory groups
-	looked      int // of the target's members, when the groups were looked up
+	looked      int // of's lookup count when the groups were looked up
 	missing     error
 	text        [4096]byte
 }
 
-// groups are the folders of a cgroup and of those above it, of one controller, the target's own
-// first. There are none when it has no such controller.
+// groups are the folders of a cgroup and of its ancestors for one controller, the target's own
+// first. It is empty if the target has no such controller.
 type groups struct {
 	folders []string
 	second  bool // of version 2
@@ -46,7 +46,7 @@ func (c *cgroup) Read(into map[string]float64) error {
 	if c.of.lost != nil {
 		return nil
 	}
-	// It may be moved to another while it runs.
+	// The target may be moved to another cgroup while it runs.
 	if c.looked != c.of.looked {
 		c.looked = c.of.looked
 		c.missing = c.lookUp()
@@ -63,7 +63,7 @@ func (c *cgroup) Read(into map[string]float64) error {
 func (c *cgroup) lookUp() error {
 	process, err := c.of.proc.Proc(c.of.pid)
 	if err != nil {
-		return nil // it has ended, and the next sample says so
+		return nil // it has ended; the next sample reports that
 	}
 	memberships, err := process.Cgroups()
 	if err != nil {
@@ -115,7 +115,7 @@ func foldersOf(
 		memberships[at].Path, controller)
 }
 
-// readCPU gives the tightest quota, and how it bound. Without a quota there is nothing to say.
+// readCPU reports the tightest quota and its throttling. Without a quota it reports nothing.
 func (c *cgroup) readCPU(into map[string]float64) {
 	tightest, least := "", 0.0
 	for _, folder := range c.cpu.folders {
@@ -141,12 +141,12 @@ func (c *cgroup) readCPU(into map[string]float64) {
 	}
 }
 
-// quota is that of one cgroup in processors; ok is false when it has none.
+// quota returns a cgroup's quota in processors; ok is false if it has none.
 func (c *cgroup) quota(folder string) (cores float64, ok bool) {
 	if c.cpu.second {
 		text, err := readSmall(path.Join(folder, "cpu.max"), c.text[:])
 		if err != nil {
-			return 0, false // the uppermost one has no such file
+			return 0, false // the topmost cgroup has no such file
 		}
 		quota, period, _ := bytes.Cut(bytes.TrimSpace(text), []byte(" "))
 		return ratio(string(quota), string(period))
@@ -162,7 +162,7 @@ func (c *cgroup) quota(folder string) (cores float64, ok bool) {
 	return ratio(words[0], words[1])
 }
 
-// ratio divides two positive numbers; "max" and -1 are none.
+// ratio divides two positive numbers; "max" and -1 are not numbers here.
 func ratio(a, b string) (float64, bool) {
 	x, err1 := strconv.ParseUint(a, 10, 63)
 	y, err2 := strconv.ParseUint(b, 10, 63)
@@ -172,8 +172,8 @@ func ratio(a, b string) (float64, bool) {
 	return float64(x) / float64(y), true
 }
 
-// readMemory gives the tightest limit and what is used of it; without a limit, what the nearest
-// cgroup uses that counts it. ok is false when none does.
+// readMemory reports the tightest limit and the usage of that cgroup. Without a limit, it reports
+// the usage of the nearest cgroup that counts memory. ok is false if none does.
 func (c *cgroup) readMemory(into map[string]float64) (ok bool) {
 	limitName, usedName := "memory.limit_in_bytes", "memory.usage_in_bytes"
 	if c.memory.second {
@@ -202,7 +202,7 @@ func (c *cgroup) readMemory(into map[string]float64) (ok bool) {
 	return true
 }
 
-// bytes reads a file that holds one number, or none such as "max".
+// bytes reads a file that holds one number; ok is false for "max" and the like.
 func (c *cgroup) bytes(folder, name string) (float64, bool) {
 	text, err := readSmall(path.Join(folder, name), c.text[:])
 	if err != nil {

@@ -19,31 +19,31 @@ import (
 )
 
 const (
-	// maxCollectors bounds the collectors of a JVM: there are two or three.
+	// maxCollectors bounds the collectors of a JVM; there are two or three.
 	maxCollectors = 8
-	// maxTemporary bounds how many names of /tmp are looked at.
+	// maxTemporary bounds the names to read from /tmp.
 	maxTemporary = 4096
-	// maxCauses bounds the causes of collections that are told.
+	// maxCauses bounds the causes of collections to report.
 	maxCauses = 8
-	// maxJVMs bounds the processes of a target whose figures are read.
+	// maxJVMs bounds the processes of a target whose statistics are read.
 	maxJVMs = 16
 )
 
-// collections are what HotSpot's collectors have done in the target, by the file of figures that
-// each JVM keeps in its /tmp unless it was started with -XX:-UsePerfData. It costs 25 µs for each
-// JVM (BenchmarkCollections), and some more each 16th time, when it looks for the files.
+// collections reports what HotSpot's collectors have done in the target. It reads the statistics
+// file that each JVM keeps in its /tmp unless started with -XX:-UsePerfData. It costs 25 µs per JVM
+// (BenchmarkCollections), and a little more every 16th time, when it looks for the files.
 type collections struct {
 	of     *processes
-	files  []figuresFile // kept open: the sampler's end closes them, as they are collected then
-	looked int           // of the target's members, when the files were looked up
+	files  []figuresFile // kept open: when the sampler is dropped, the garbage collector closes them
+	looked int           // of's lookup count when the files were looked up
 	data   []byte
-	// counted are each process's collections at the last look, and causes how many were seen to
-	// come for the same one since the first.
+	// counted is each process's number of collections at the last look. causes counts the
+	// collections per cause since the first look.
 	counted map[int]float64
 	causes  map[string]float64
 }
 
-// figuresFile is the file of figures that a process has.
+// figuresFile is the statistics file of a process.
 type figuresFile struct {
 	*os.File
 	pid int
@@ -74,8 +74,8 @@ func (c *collections) Read(into map[string]float64) error {
 	return broken
 }
 
-// add adds a JVM's figures to a sample. Of several collections since the last look the last one's
-// cause counts for all.
+// add adds a JVM's statistics to a sample. If there were several collections since the last look,
+// all count under the cause of the last one.
 func (c *collections) add(pid int, data []byte, into map[string]float64) error {
 	p, err := parsePerfData(data, wantedFigure)
 	if err != nil || p == nil {
@@ -126,7 +126,7 @@ func (c *collections) lookUp() {
 	})
 }
 
-// whole is all of a file.
+// whole reads all of a file.
 func (c *collections) whole(f *os.File) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil || info.Size() > maxPerfData {
@@ -142,9 +142,9 @@ func (c *collections) whole(f *os.File) ([]byte, error) {
 	return c.data[:n], nil
 }
 
-// figuresFileOf opens /tmp/hsperfdata_USER/PID as the process sees it, nil where there is none.
-// Anybody may make such a name in a /tmp that is shared: it has to be a file of the process's own
-// user, and no link is followed to it.
+// figuresFileOf opens /tmp/hsperfdata_USER/PID as the process sees it; nil if there is none. In a
+// shared /tmp, anyone may create such a name, so the file must belong to the process's user, and
+// links are not followed.
 func figuresFileOf(dir string) *os.File {
 	status, err := readSmall(filepath.Join(dir, "status"), make([]byte, 8192))
 	if err != nil {
@@ -184,7 +184,7 @@ func figuresFileOf(dir string) *os.File {
 	return nil
 }
 
-// openOwn opens a regular file that the user of a process has.
+// openOwn opens a regular file if it belongs to the user of a process.
 func openOwn(folder int, name string, status []byte) *os.File {
 	fd, err := unix.Openat(folder, name,
 		unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -202,7 +202,7 @@ func openOwn(folder int, name string, status []byte) *os.File {
 	return nil
 }
 
-// ownNumber is the number that a process has for itself: in a container it is another one.
+// ownNumber returns a process's PID as it sees it itself; in a container it differs.
 func ownNumber(status []byte, otherwise string) int {
 	own, _ := strconv.Atoi(otherwise)
 	_, rest, _ := bytes.Cut(status, []byte("\nNSpid:"))
@@ -217,17 +217,17 @@ func ownNumber(status []byte, otherwise string) int {
 
 const (
 	aCollector = "sun.gc.collector."
-	// oldName is what the second generation is called, and oldSpace begins the names of its figures.
-	// Only where it is "old", as with the serial, the parallel collector and G1, is what it uses what
-	// collections have left: Shenandoah counts its whole heap there.
+	// oldName holds the name of the second generation, and oldSpace is the prefix of its
+	// statistics. Only if the name is "old", as with the serial and parallel collectors and G1, is
+	// its usage what collections have left: Shenandoah counts its whole heap there.
 	oldName  = "sun.gc.generation.1.name"
 	oldSpace = "sun.gc.generation.1.space.0."
-	// Of the two one says what the collection that is under way is for, and the other what the last
-	// one was for: there is always one of them, and the other is noCause.
+	// One of the two is the cause of the collection under way, the other the cause of the last one.
+	// One of them is always set, and the other is noCause.
 	nowCause, lastCause, noCause = "sun.gc.cause", "sun.gc.lastCause", "No GC"
 )
 
-// wantedFigure says whether a figure is one of those that are sampled.
+// wantedFigure reports whether a statistic is sampled.
 func wantedFigure(name string) bool {
 	return strings.HasPrefix(name, aCollector) || name == "sun.os.hrt.frequency" ||
 		name == "sun.rt.safepoints" || name == "sun.rt.safepointTime" ||
@@ -235,7 +235,7 @@ func wantedFigure(name string) bool {
 		name == oldSpace+"used" || name == oldSpace+"maxCapacity"
 }
 
-// sample adds a JVM's figures to a sample, and says how many collections there have been.
+// sample adds a JVM's statistics to a sample, and returns the number of collections so far.
 func (p *perfData) sample(into map[string]float64) (all float64, err error) {
 	ticks := float64(p.numbers["sun.os.hrt.frequency"])
 	if ticks <= 0 {

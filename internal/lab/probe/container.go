@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// published finds the process behind a port that a container publishes, from the process that
-// forwards to it: docker-proxy has the container's address and port on its command line.
+// published finds the process behind a port that a container publishes. forwarder is the process
+// that forwards to it: docker-proxy has the container's address and port on its command line.
 func published(root string, forwarder int) (pid int, name string, err error) {
 	dir := filepath.Join(root, strconv.Itoa(forwarder))
 	command, err := readWhole(filepath.Join(dir, "cmdline"), make([]byte, maxCommand))
@@ -34,7 +34,7 @@ func published(root string, forwarder int) (pid int, name string, err error) {
 	return choose(root, int(to.Port()), owners)
 }
 
-// forwardedTo is the address that a command line forwards to: "-container-ip 172.17.0.2
+// forwardedTo returns the address that a command line forwards to: "-container-ip 172.17.0.2
 // -container-port 80".
 func forwardedTo(command []byte) (to netip.AddrPort, ok bool) {
 	words := strings.Split(string(command), "\x00")
@@ -56,8 +56,8 @@ func forwardedTo(command []byte) (to netip.AddrPort, ok bool) {
 	return netip.AddrPortFrom(ip, uint16(port)), err == nil && err2 == nil
 }
 
-// listenersAt are the sockets that listen on an address in whichever network namespace has it.
-// Several may: networks of containers can have the same addresses, and then none is taken.
+// listenersAt returns the sockets that listen on an address, in whichever network namespace has it.
+// It fails if several do: container networks may use the same addresses.
 func listenersAt(root string, to netip.AddrPort) (map[uint64]bool, error) {
 	names, err := list(root, maxScan)
 	if err != nil {
@@ -100,7 +100,7 @@ func listenersAt(root string, to netip.AddrPort) (map[uint64]bool, error) {
 	return found, nil
 }
 
-// hasAddress says whether a process's network namespace has an address of its own.
+// hasAddress reports whether a process's network namespace has a local address.
 func hasAddress(dir string, ip netip.Addr) bool {
 	const maxTable = 4 << 20
 	if ip.Is6() {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The parts of INET_DIAG that x/sys does not name, as linux/inet_diag.h has them.
+// The parts of INET_DIAG that x/sys does not define, from linux/inet_diag.h.
 const (
 	diagRequestSize = 56
 	diagMessageSize = 72
@@ -19,30 +19,29 @@ const (
 	diagStates      = 1<<12 - 2
 )
 
-// The parts of UNIX_DIAG, as linux/unix_diag.h has them.
+// The parts of UNIX_DIAG, from linux/unix_diag.h.
 const (
 	localRequestSize = 24
 	localMessageSize = 16
-	localName        = 0 // attributes of an answer: where it is bound, and the other end
+	localName        = 0 // attributes of an answer: the bound name and the peer
 	localPeer        = 2
 )
 
-// The bounds of a dump.
+// Limits of a dump.
 const (
 	diagPatience = 1 // seconds without an answer
 	diagBuffer   = 32 << 10
-	// An answer has a few hundred sockets, or few when they have much to say.
+	// An answer holds a few hundred sockets, fewer if they have many attributes.
 	maxAnswers = maxSockets / 8
 )
 
-// diag asks the kernel for the TCP sockets of the network namespace that the calling thread is in,
-// by a netlink socket of its own, each with its struct tcp_info. Every socket is given once to take:
-// those that listen first, within each family. A dump costs 0.6 ms of a processor
-// (BenchmarkDump): the kernel goes through its whole table of sockets, of all
-// namespaces, once for each family.
+// diag asks the kernel for the TCP sockets of the calling thread's network namespace, each with its
+// struct tcp_info, over a new netlink socket. It calls take once per socket, with the listening
+// ones first within each address family. A dump costs 0.6 ms of a processor (BenchmarkDump): for
+// each family the kernel goes through its whole table of sockets, of all namespaces.
 func diag(take func(socket)) error { return diagInternet(unix.IPPROTO_TCP, take) }
 
-// diagDatagrams does the same for the UDP sockets.
+// diagDatagrams does the same for UDP sockets.
 func diagDatagrams(take func(socket)) error { return diagInternet(unix.IPPROTO_UDP, take) }
 
 func diagInternet(protocol uint8, take func(socket)) error {
@@ -67,7 +66,7 @@ func diagInternet(protocol uint8, take func(socket)) error {
 	return nil
 }
 
-// diagLocal asks for the Unix sockets that carry streams, each with its name and its other end.
+// diagLocal asks for the Unix stream sockets, each with its name and its peer.
 func diagLocal(take func(localSocket)) error {
 	d, err := openDump(func(body []byte) {
 		if s, ok := parseLocal(body); ok {
@@ -90,7 +89,7 @@ func diagLocal(take func(localSocket)) error {
 	return nil
 }
 
-// parseLocal reads a struct unix_diag_msg and the attributes that follow it.
+// parseLocal reads a struct unix_diag_msg and the attributes after it.
 func parseLocal(body []byte) (s localSocket, ok bool) {
 	if len(body) < localMessageSize || body[1] != unix.SOCK_STREAM {
 		return s, false
@@ -108,7 +107,7 @@ func parseLocal(body []byte) (s localSocket, ok bool) {
 	return s, true
 }
 
-// attributes are the parts that follow a message.
+// attributes returns the attributes after a message.
 func attributes(rest []byte) iter.Seq2[int, []byte] {
 	order := binary.NativeEndian
 	return func(yield func(int, []byte) bool) {
@@ -123,7 +122,7 @@ func attributes(rest []byte) iter.Seq2[int, []byte] {
 	}
 }
 
-// openDump opens the socket that a dump goes over.
+// openDump opens the netlink socket for a dump.
 func openDump(each func(body []byte)) (*dump, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
@@ -145,7 +144,7 @@ type dump struct {
 	each     func(body []byte)
 }
 
-// request is a dump's, without its sequence number.
+// request returns the request of a dump, without its sequence number.
 func request(family, protocol uint8) []byte {
 	out := message(diagRequestSize)
 	body := out[unix.NLMSG_HDRLEN:]
@@ -154,7 +153,7 @@ func request(family, protocol uint8) []byte {
 	return out
 }
 
-// message is the beginning of a request, with room for the rest of it.
+// message returns the head of a request, with room for the rest of it.
 func message(size int) []byte {
 	order := binary.NativeEndian
 	out := make([]byte, unix.NLMSG_HDRLEN+size)
@@ -164,7 +163,7 @@ func message(size int) []byte {
 	return out
 }
 
-// ask sends a request and reads its answers until the last one.
+// ask sends a request and reads all its answers.
 func (d *dump) ask(request []byte) error {
 	d.sequence++
 	binary.NativeEndian.PutUint32(request[8:], d.sequence)
@@ -231,7 +230,7 @@ func (d *dump) messages(text []byte) (last bool, err error) {
 	return false, nil
 }
 
-// parseDiag reads a struct inet_diag_msg and the attributes that follow it.
+// parseDiag reads a struct inet_diag_msg and the attributes after it.
 func parseDiag(body []byte) (s socket, ok bool) {
 	if len(body) < diagMessageSize {
 		return s, false
@@ -261,7 +260,7 @@ func parseDiag(body []byte) (s socket, ok bool) {
 		full      = int(unsafe.Offsetof(unix.TCPInfo{}.Snd_mss))
 		acked     = int(unsafe.Offsetof(unix.TCPInfo{}.Bytes_acked))
 		received  = int(unsafe.Offsetof(unix.TCPInfo{}.Bytes_received))
-		asked     = int(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_out)) // the last of these
+		asked     = int(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_out)) // the last field that is read
 		answered  = int(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_in))
 	)
 	for kind, info := range attributes(body[diagMessageSize:]) {

@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// maxDevices bounds the block devices that are distinguished.
+	// maxDevices bounds the block devices to distinguish.
 	maxDevices = 4096
-	// sector is the unit of /proc/diskstats in bytes, whatever the device's own is.
+	// sector is the unit of /proc/diskstats in bytes, whatever the device's own sector size.
 	sector = 512
 )
 
-// The columns of /proc/diskstats, after the device's two numbers and its name.
+// The columns of /proc/diskstats. The first two are the device's numbers.
 const (
 	diskName         = 2
 	diskReadSectors  = 5
 	diskWriteSectors = 9
-	diskBusy         = 12 // milliseconds in which it had something to do
+	diskBusy         = 12 // milliseconds with I/O in progress
 )
 
-// disks is /proc/diskstats, of whole devices: a partition's figures are in its disk's, and those of
-// what is built upon others (LVM, RAID) in theirs. It costs 15 µs with ten devices
+// disks reads /proc/diskstats, whole devices only: a partition's counts are included in its disk's,
+// and those of stacked devices (LVM, RAID) in the disks below them. It costs 15 µs with ten devices
 // (BenchmarkDisks).
 type disks struct {
 	root, sys string
 	whole     map[string]bool
-	last      map[string]float64 // seconds in which a device was busy
+	last      map[string]float64 // seconds for which a device was busy
 	busy      float64
 	text      [256 << 10]byte
 }
@@ -48,9 +48,9 @@ func newDisks(root, sys string) *disks {
 
 func (*disks) Name() string { return "host disks" }
 
-// Read adds up what was read and written. The busiest device is another one now and then, so the
-// highest of their counters is not a counter: from one sample to the next, what the busiest one
-// then was busy is added.
+// Read adds up what was read and written. Which device is busiest changes, so the highest of their
+// counters is not a counter. Instead it adds up, from sample to sample, the busy time of the device
+// that was busiest in between.
 func (d *disks) Read(into map[string]float64) error {
 	text, err := readWhole(filepath.Join(d.root, "diskstats"), d.text[:])
 	if err != nil {
@@ -79,7 +79,7 @@ func (d *disks) Read(into map[string]float64) error {
 	return nil
 }
 
-// diskFigures are a device's since the machine started; busy is in seconds.
+// diskFigures are a device's counts since the machine started; busy is in seconds.
 type diskFigures struct{ read, written, busy float64 }
 
 func parseDisk(line []byte) (name string, f diskFigures, ok bool) {
@@ -105,7 +105,7 @@ func parseDisk(line []byte) (name string, f diskFigures, ok bool) {
 	return name, f, false
 }
 
-// counts says whether a device is a whole one, and real.
+// counts reports whether a device is a whole, physical one.
 func (d *disks) counts(name string) bool {
 	whole, known := d.whole[name]
 	if known || len(d.whole) >= maxDevices {
@@ -115,7 +115,7 @@ func (d *disks) counts(name string) bool {
 	for _, virtual := range []string{"loop", "ram", "zram"} {
 		whole = whole && !strings.HasPrefix(name, virtual)
 	}
-	// sysfs has whole devices alone there, with a "!" for each "/" of their names.
+	// sysfs lists only whole devices there, with a "!" for each "/" in their names.
 	folder := filepath.Join(d.sys, "block", strings.ReplaceAll(name, "/", "!"))
 	if _, err := os.Stat(folder); err != nil {
 		whole = false

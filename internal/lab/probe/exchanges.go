@@ -2,23 +2,23 @@ package probe
 
 import "maps"
 
-// data is what the kernel has counted of a TCP connection since it was opened: segments with data
-// that were sent and that came, and their bytes. Those sent count when they were acknowledged.
+// data is the kernel's counts for a TCP connection since it was opened: segments with data, sent
+// and received, and their bytes. Sent bytes count once they are acknowledged.
 type data struct {
 	sent, came           uint32
 	sentBytes, cameBytes uint64
-	full                 uint32 // bytes that a segment may have
+	full                 uint32 // maximum bytes of a segment
 }
 
-// messageMost is how many bytes segments have on average, at most, that are messages of their own:
-// questions, and answers to them. It is less than the smallest buffer that bodies are passed on
-// through piece by piece (4 KB): nearly all of these are full. A message that takes several
-// segments fills more than half of them; so on a network they have half as much as one may have,
-// at most.
+// messageMost is the maximum average size, in bytes, of segments that are messages of their own:
+// questions and their answers. It is less than the smallest buffer through which bodies are copied
+// piece by piece (4 KB), because such buffers are nearly always full. A message of several segments
+// fills more than half of them, so over a network the limit is also half of what a segment may
+// hold.
 const messageMost = 3 << 10
 
-// since is what was counted after a look before. An inode that is used again has smaller numbers:
-// then all of it was.
+// since returns what was counted after an earlier look. An inode that was reused has smaller
+// counts; then it returns all of them.
 func (d data) since(before data) data {
 	if before.sent > d.sent || before.came > d.came || before.sentBytes > d.sentBytes ||
 		before.cameBytes > d.cameBytes {
@@ -31,10 +31,10 @@ func (d data) since(before data) data {
 	return d
 }
 
-// exchanges is about how many questions were answered one after the other: the segments that were
-// sent, or those that came where these are fewer. None where they are too large on average to be
-// messages of their own: what is passed on in pieces goes both ways too, as bodies and with HTTP/2
-// what makes room for more of them.
+// exchanges estimates how many questions were answered one after the other: the number of segments
+// sent or received, whichever is smaller. It is 0 if they are too large on average to be messages
+// of their own: bodies in pieces cause segments in both directions too, for example the window
+// updates of HTTP/2.
 func (d data) exchanges() float64 {
 	most := min(uint64(d.full/2), messageMost)
 	if d.sentBytes > most*uint64(d.sent) || d.cameBytes > most*uint64(d.came) {
@@ -43,18 +43,17 @@ func (d data) exchanges() float64 {
 	return float64(min(d.sent, d.came))
 }
 
-// exchanges adds up what went to and fro on the target's connections, by their other ends. The
-// kernel counts it for each connection: what those carried that are over counts as far as it was
-// seen.
+// exchanges adds up the exchanges on the target's connections, by remote address. The kernel counts
+// per connection, so a connection that has closed counts as far as it was seen.
 type exchanges struct {
 	by map[string]float64
-	// fresh are connections over Unix sockets that were not there in the last census.
+	// fresh counts connections over Unix sockets that were not in the last census.
 	fresh      map[string]float64
 	tcp, local seen
 }
 
-// seen are the connections of one kind that were the target's in the last census, by their inodes.
-// Whole says that none can have been missed: then one that is not among them is new.
+// seen holds the target's connections of one kind in the last census, by inode. whole reports that
+// none can have been missed; then a connection that is not among them is new.
 type seen struct {
 	last, now map[uint64]data
 	whole     bool
@@ -62,8 +61,8 @@ type seen struct {
 
 func (s *seen) begin() { s.now = make(map[uint64]data, len(s.last)) }
 
-// end ends a census, which was whole or has missed some: those that it has not seen may be there
-// still.
+// end ends a census. If it was not whole, connections that it missed may still exist, so they are
+// kept.
 func (s *seen) end(whole bool) {
 	if !whole && len(s.last)+len(s.now) <= maxCandidates {
 		maps.Copy(s.last, s.now)
@@ -73,7 +72,7 @@ func (s *seen) end(whole bool) {
 	s.last, s.whole = s.now, whole
 }
 
-// begin begins a census.
+// begin starts a census.
 func (x *exchanges) begin() {
 	if x.by == nil {
 		x.by, x.fresh = make(map[string]float64), make(map[string]float64)
@@ -83,14 +82,14 @@ func (x *exchanges) begin() {
 	x.local.begin()
 }
 
-// end ends it: TCP's and Unix sockets were seen whole, or not.
+// end ends a census. tcp and local report whether all TCP and all Unix sockets were seen.
 func (x *exchanges) end(tcp, local bool) {
 	x.tcp.end(tcp)
 	x.local.end(local)
 }
 
-// add counts a connection. One that was there before, but was taken for another process's or may
-// have been missed, only begins to be counted.
+// add counts a connection. A connection that may have existed before, missed or taken for another
+// process's, is only counted from now on.
 func (x *exchanges) add(s *candidate, others bool) {
 	to := s.to()
 	switch {

@@ -14,18 +14,18 @@ import (
 )
 
 const (
-	// maxScan and maxDescriptors bound the processes, and the descriptors of each, that are looked
-	// through for a socket.
+	// maxScan bounds the processes searched for a socket, and maxDescriptors the descriptors of
+	// each.
 	maxScan        = 1 << 15
 	maxDescriptors = 1 << 17
 )
 
-// forwarders listen for a service that is somewhere else.
+// forwarders listen on behalf of a service that runs elsewhere.
 var forwarders = []string{"docker-proxy", "rootlessport", "slirp4netns", "kubectl", "ssh", "sshd"}
 
-// FindPID finds the process of this machine that listens on a TCP port. When several share the
-// socket, as a server's workers do, it is the one that the others descend from. Behind a port that
-// a container publishes it is the container's process. Its errors say what to do.
+// FindPID finds the process of this machine that listens on a TCP port. If several share the
+// socket, as a server's workers do, it returns the one that the others descend from. For a port
+// that a container publishes, it returns the container's process. Its errors say what to do.
 func FindPID(port int) (pid int, name string, err error) {
 	return findPID(procfs.DefaultMountPoint, port)
 }
@@ -59,7 +59,7 @@ func findPID(root string, port int) (int, string, error) {
 	return choose(root, port, owners)
 }
 
-// findHolder finds the process that holds a socket which listens.
+// findHolder finds the process that holds a listening socket.
 func findHolder(root string, inode uint64) (int, string, error) {
 	owners, _, err := ownersOf(root, map[uint64]bool{inode: true})
 	if err != nil || len(owners) == 0 {
@@ -68,13 +68,13 @@ func findHolder(root string, inode uint64) (int, string, error) {
 	return choose(root, 0, owners)
 }
 
-// choose takes the process that all the others descend from.
+// choose returns the process that all the others descend from.
 func choose(root string, port int, owners []int) (int, string, error) {
 	var described []string
 	for _, pid := range owners {
 		s, err := statOf(root, pid)
 		if err != nil {
-			continue // it has ended since
+			continue // it has ended
 		}
 		all := true
 		for _, other := range owners {
@@ -104,9 +104,9 @@ func choose(root string, port int, owners []int) (int, string, error) {
 		port, strings.Join(described, ", "))
 }
 
-// master finds the process that has started others which share a port by SO_REUSEPORT, and does not
-// listen itself: their nearest ancestor, where that runs the same program as they do. A supervisor,
-// which runs another one, is not part of the service. The number is 0 where there is none.
+// master finds the parent of processes that share a port by SO_REUSEPORT, if it does not listen
+// itself: their nearest common ancestor, if it runs the same program. A supervisor runs another
+// program and is not part of the service. pid is 0 if there is none.
 func master(root string, owners []int) (pid int, name string) {
 	program := func(pid int) string {
 		path, _ := os.Readlink(filepath.Join(root, strconv.Itoa(pid), "exe"))
@@ -132,7 +132,7 @@ func master(root string, owners []int) (pid int, name string) {
 	return 0, ""
 }
 
-// descends says whether a process is another one or one of its descendants.
+// descends reports whether pid is from or one of its descendants.
 func descends(root string, pid, from int) bool {
 	for range 64 {
 		if pid == from {
@@ -147,8 +147,8 @@ func descends(root string, pid, from int) bool {
 	return false
 }
 
-// ownersOf finds the processes that hold one of the sockets, in ascending order, and counts those
-// that may not be looked into.
+// ownersOf returns the processes that hold one of the sockets, in ascending order. denied counts
+// the processes that may not be inspected.
 func ownersOf(root string, inodes map[uint64]bool) (owners []int, denied int, err error) {
 	names, err := list(root, maxScan)
 	if err != nil {
@@ -179,8 +179,8 @@ func holdsOne(dir string, inodes map[uint64]bool) (holds bool, err error) {
 	return holds, err
 }
 
-// eachHeld visits the sockets among at most so many descriptors in a process's folder of them,
-// until take says that it is enough.
+// eachHeld visits the sockets among at most limit descriptors in a process's fd folder, until take
+// returns false.
 func eachHeld(dir string, limit int, take func(inode uint64) (more bool)) error {
 	names, err := list(dir, limit)
 	if err != nil {

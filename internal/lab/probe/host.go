@@ -12,10 +12,10 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// maxCores bounds the processors that have a value of their own.
+// maxCores bounds the processors with a value of their own.
 const maxCores = 64
 
-// processors is /proc/stat. In a container it is still that of the whole machine. It costs 45 µs on
+// processors reads /proc/stat. In a container it still covers the whole machine. It costs 45 µs on
 // a machine of two cores (BenchmarkProcessors).
 type processors struct{ proc procfs.FS }
 
@@ -43,12 +43,12 @@ func (p *processors) Read(into map[string]float64) error {
 	return nil
 }
 
-// busy is the processor time that was not idle.
+// busy returns the processor time that was not idle.
 func busy(t procfs.CPUStat) float64 {
 	return t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal
 }
 
-// memory is /proc/meminfo. It costs 30 µs (BenchmarkMemory).
+// memory reads /proc/meminfo. It costs 30 µs (BenchmarkMemory).
 type memory struct{ proc procfs.FS }
 
 func (*memory) Name() string { return "host memory" }
@@ -65,8 +65,8 @@ func (m *memory) Read(into map[string]float64) error {
 	return nil
 }
 
-// paging is /proc/vmstat. It costs 30 µs (BenchmarkPaging), most of it the kernel's, which adds the
-// figures of its processors up.
+// paging reads /proc/vmstat. It costs 30 µs (BenchmarkPaging), mostly in the kernel, which adds up
+// the counters of its processors.
 type paging struct {
 	root string
 	text [32 << 10]byte
@@ -80,13 +80,13 @@ func (p *paging) Read(into map[string]float64) error {
 		return err
 	}
 	into[measure.HostMajorFaults] = number(text, "\npgmajfault ")
-	// A kernel that cannot swap has no such lines, and does not swap.
+	// A kernel without swap has no such lines; the counts are then 0.
 	into[measure.HostSwapIn] = number(text, "\npswpin ") * pageSize
 	into[measure.HostSwapOut] = number(text, "\npswpout ") * pageSize
 	return nil
 }
 
-// nodes are the NUMA nodes that are online. They are counted once: it costs nothing afterwards.
+// nodes reports the online NUMA nodes. They are counted once, so later samples cost nothing.
 type nodes struct {
 	sys   string
 	count int
@@ -99,7 +99,7 @@ func (n *nodes) Read(into map[string]float64) error {
 		var memory [256]byte
 		text, err := readSmall(filepath.Join(n.sys, "devices/system/node/online"), memory[:])
 		if errors.Is(err, fs.ErrNotExist) {
-			text, err = []byte("0"), nil // a kernel without NUMA has one
+			text, err = []byte("0"), nil // a kernel without NUMA has one node
 		}
 		if err != nil {
 			return err
@@ -112,7 +112,7 @@ func (n *nodes) Read(into map[string]float64) error {
 	return nil
 }
 
-// countList counts the numbers of a list such as "0-3,8"; 0 when it is none.
+// countList counts the numbers of a list such as "0-3,8"; 0 if it is not such a list.
 func countList(text []byte) (count int) {
 	for part := range bytes.SplitSeq(bytes.TrimSpace(text), []byte(",")) {
 		from, to, isRange := bytes.Cut(part, []byte("-"))

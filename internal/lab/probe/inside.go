@@ -10,22 +10,21 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Inside calls do on a thread that is in the network namespace of a process, so that the settings
-// that it reads under sys/net of proc are that namespace's. root is where proc is mounted. The
-// error is do's, or says that the namespace cannot be entered. do must not start goroutines of its
-// own.
+// Inside calls do on a thread in the network namespace of a process, so that the settings it reads
+// under sys/net of proc are that namespace's. root is where proc is mounted. The error is do's, or
+// says that the namespace cannot be entered. do must not start goroutines.
 func Inside(root string, pid int, do func() error) error {
 	return networkOf(root, procfs.FS{}, &processes{pid: pid}).inside(do)
 }
 
-// Apart says whether a process is in another network namespace than this program, as far as that
+// Apart reports whether a process is in another network namespace than this program, as far as that
 // can be determined. root is where proc is mounted.
 func Apart(root string, pid int) bool {
 	return networkOf(root, procfs.FS{}, &processes{pid: pid}).namespace != ""
 }
 
-// Listening are the TCP addresses that a process listens on, in order, each once. root is where
-// proc is mounted.
+// Listening returns the TCP addresses on which a process listens, sorted and without duplicates.
+// root is where proc is mounted.
 func Listening(root string, pid int) ([]netip.AddrPort, error) {
 	dir := filepath.Join(root, strconv.Itoa(pid))
 	held := make(map[uint64]bool)
@@ -46,9 +45,9 @@ func Listening(root string, pid int) ([]netip.AddrPort, error) {
 	return all, err
 }
 
-// Connected visits the TCP connections of a process's network namespace, or of this one when pid is
-// 0: whose they are is not reported. waits says that a connection is over, and only holds its port
-// (TIME-WAIT). root is where proc is mounted.
+// Connected visits the TCP connections of a process's network namespace, or of this one if pid is
+// 0. It does not report their owners. waits reports that a connection is closed and only holds its
+// port (TIME-WAIT). root is where proc is mounted.
 func Connected(root string, pid int, visit func(local, remote netip.AddrPort, waits bool)) error {
 	dir := root
 	if pid != 0 {

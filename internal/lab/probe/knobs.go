@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// maxKnobs bounds how many are told of a process, and longestKnob how long each may be.
+	// maxKnobs bounds the settings to report per process, and longestKnob the length of each.
 	maxKnobs, longestKnob = 32, 80
 	maxEnvironment        = 256 << 10
 )
 
-// variables are the names in a process's environment that bound what it uses, as whole names. What
-// else is there may be a secret: nothing of it leaves this file.
+// variables are the environment variables that limit what a process uses, as whole names. Other
+// variables may be secrets: they never leave this file.
 var variables = []string{
 	"GOGC", "GOMEMLIMIT", "GOMAXPROCS",
 	"UV_THREADPOOL_SIZE", "NODE_ENV",
@@ -36,23 +36,23 @@ var variables = []string{
 	"DOTNET_ThreadPool_MaxThreads",
 }
 
-// options are the variables that hold a command line's options.
+// options are the variables that hold command line options.
 var options = []string{
 	"NODE_OPTIONS", "JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "GUNICORN_CMD_ARGS",
 	"RUBYOPT",
 }
 
-// What follows an option. What is longer, or has more dots, is an address, a number of somebody's
-// or a secret.
+// The value of an option. Anything longer, or with more dots, is an address, a personal number or a
+// secret.
 const (
-	// amount is a count, a size, or a duration, behind an option's whole name.
+	// amount is a count, a size or a duration, after the full name of an option.
 	amount = `[0-9]{1,15}(\.[0-9]{1,6})?[a-zA-Z%]{0,3}`
-	// few is a count behind a letter, which is another option's too.
+	// few is a count after a single letter, which other programs use for other options.
 	few = `[0-9]{1,6}`
 )
 
-// flags are options of command lines that bound what a process uses. Those that stand before their
-// value as a word of their own are in apart.
+// flags are command line options that limit what a process uses. apart are those whose value is a
+// separate word.
 var (
 	flags = regexp.MustCompile(`^(-Xm[xsn]` + amount + `|-Xss` + amount +
 		`|-XX:[+-]Use[A-Za-z0-9]+GC|-XX:[+-](AlwaysPreTouch|ExplicitGCInvokesConcurrent|` +
@@ -74,8 +74,8 @@ var (
 	plainly = regexp.MustCompile(`^[A-Za-z0-9.,:%_+-]*$`)
 )
 
-// KnobsOf are the bounds that a process was started with, by its environment and its command line,
-// as "GOGC=20" and "-Xmx256m". Of a process that may not be looked into there are none.
+// KnobsOf returns the limits that a process was started with, from its environment and its command
+// line, such as "GOGC=20" and "-Xmx256m". It returns none for a process that may not be inspected.
 func KnobsOf(pid int) []string { return knobsOf(procfs.DefaultMountPoint, pid) }
 
 func knobsOf(root string, pid int) (all []string) {
@@ -105,7 +105,7 @@ func knobsOf(root string, pid int) (all []string) {
 	return all
 }
 
-// flagged are the words of a command line that bound what a process uses.
+// flagged returns the words of a command line that limit what a process uses.
 func flagged(words []string) (all []string) {
 	for i, word := range words {
 		switch {

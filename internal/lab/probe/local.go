@@ -8,31 +8,30 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// localSocket is a Unix socket that carries a stream.
+// localSocket is a Unix stream socket.
 type localSocket struct {
-	inode, peer uint64 // peer is the other end's
+	inode, peer uint64 // peer is the other end's inode
 	state       int
-	name        string // the path that it is bound to; with an @ where that is in no file system
+	name        string // the path it is bound to; it begins with @ if it is not in a file system
 }
 
 const (
-	// maxPaths bounds the Unix sockets that the target has been seen to be connected to.
+	// maxPaths bounds the Unix sockets to which the target has had connections.
 	maxPaths = 256
-	// maxLocal bounds the Unix sockets of the machine that are looked at: any of its users may have
-	// made them.
+	// maxLocal bounds the Unix sockets of the machine to examine: any user may create them.
 	maxLocal = 16384
-	// maxSocketPath is how long the path of a Unix socket may be.
+	// maxSocketPath is the maximum length of the path of a Unix socket.
 	maxSocketPath = 108
 )
 
-// notAsked are Unix sockets on which nothing is waited for: they take logs, or are the system's own.
+// notAsked are Unix sockets that nobody waits on: they take logs, or belong to the system.
 var notAsked = []string{"/run/systemd/journal/", "/dev/log", "/run/dbus/", "/var/run/dbus/"}
 
-// nameServer is the UDP port of those that answer. Most others take what is sent without a word:
-// logs, figures and traces.
+// nameServer is the UDP port of name servers, which answer. Most other UDP receivers do not: they
+// take logs, metrics and traces.
 const nameServer = 53
 
-// readable is the name of a Unix socket.
+// readable returns the name of a Unix socket in printable form.
 func readable(name []byte) string {
 	text := string(name[:min(len(name), maxSocketPath)])
 	if strings.HasPrefix(text, "\x00") {
@@ -47,7 +46,7 @@ func readable(name []byte) string {
 	}, text)
 }
 
-// datagram counts a UDP socket that has a name server as its other end.
+// datagram counts a UDP socket that is connected to a name server.
 func (t *tally) datagram(s socket) {
 	s.remote = plain(s.remote)
 	if s.state == established && s.inode != 0 && s.remote.Port() == nameServer &&
@@ -58,8 +57,8 @@ func (t *tally) datagram(s socket) {
 	}
 }
 
-// joinLocal counts the Unix sockets that are connected to one with a name, and takes down who
-// listens there: the one that was made last, where an old one is still there.
+// joinLocal counts the Unix sockets that are connected to a named one, and records the listener of
+// each name: the newest one, if an old one still exists.
 func (t *tally) joinLocal(all map[uint64]localSocket) {
 	for _, inode := range slices.Sorted(maps.Keys(all)) {
 		s := all[inode]
@@ -83,8 +82,8 @@ func begins(text string, with []string) bool {
 	return false
 }
 
-// takeOthers goes through the sockets that are not TCP's. A kernel that was built without what tells
-// them leaves them unseen.
+// takeOthers goes through the sockets other than TCP. It skips them if the kernel was built without
+// the dumps.
 func (c *census) takeOthers(t *tally) {
 	counted := len(t.candidates)
 	if c.dumpDatagrams(t.datagram) != nil {

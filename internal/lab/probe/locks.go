@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// maxLocks bounds what is read of the kernel's table of locks, in bytes. A machine with more
-	// locks has them left out.
+	// maxLocks bounds the size of the kernel's table of locks that is read, in bytes. On a machine
+	// with a larger table, locks are not reported.
 	maxLocks = 64 << 10
-	// maxLocked bounds the files of which locks are told.
+	// maxLocked bounds the files whose locks are reported.
 	maxLocked = 8
-	// maxNotFound bounds the files whose names were looked for and not found.
+	// maxNotFound bounds the files whose names are looked up, found or not.
 	maxNotFound = 64
 )
 
-// SQLite locks bytes of these ranges of its files, and nobody else uses them.
-// See the sections on locks of its file format (https://www.sqlite.org/lockingv3.html, walformat.html).
+// SQLite locks bytes in these ranges of its files; no other program uses them. See the sections on
+// locks of its file format (https://www.sqlite.org/lockingv3.html, walformat.html).
 const (
 	sqliteFirst, sqliteLast = 1 << 30, 1<<30 + 511 // of a database
 	sharedFirst, sharedLast = 120, 127             // of the -shm file beside it
 )
 
-// locks are the files on which a process of the target holds a lock for writing: who tries to get
-// one that is taken, and sleeps between its tries, does not stand in the lock's queue, so that the
-// states of threads do not show it. It costs 9 µs while there are no locks (BenchmarkLocks).
+// locks reports the files on which a process of the target holds a write lock. A thread that polls
+// for a lock that is taken, and sleeps between its attempts, is not in the lock's queue, so the
+// thread states do not show it. It costs 9 µs while there are no locks (BenchmarkLocks).
 type locks struct {
 	of    *processes
-	files map[lockedFile]string // their names; "" for one that was not found
-	told  map[string]bool       // names that samples have
+	files map[lockedFile]string // their names; "" if not found
+	told  map[string]bool       // names already in samples
 	text  []byte
 }
 
-// lockedFile is a file as the kernel's table names it: its device's numbers and its inode.
+// lockedFile identifies a file as the kernel's table does: by its device's numbers and its inode.
 type lockedFile string
 
 // fileLock is a line of the table.
@@ -53,7 +53,7 @@ func (*locks) Name() string { return "the target's file locks" }
 
 func (l *locks) Read(into map[string]float64) error {
 	if l.of.lost != nil {
-		return nil // the processes say so
+		return nil // reported by processes
 	}
 	if l.text == nil {
 		l.text = make([]byte, maxLocks)
@@ -61,7 +61,7 @@ func (l *locks) Read(into map[string]float64) error {
 	}
 	text, err := readWhole(filepath.Join(l.of.root, "locks"), l.text)
 	if err != nil {
-		return nil // a kernel without file locks, or too many of them
+		return nil // the kernel has no file locks, or too many
 	}
 	for name := range l.told {
 		into[measure.TargetLocked+name] = 0
@@ -79,7 +79,7 @@ func (l *locks) Read(into map[string]float64) error {
 	return nil
 }
 
-// mine says whether a process is the target's.
+// mine reports whether a process is the target's.
 func (l *locks) mine(pid int) bool {
 	for _, m := range l.of.members {
 		if m.pid == pid {
@@ -89,9 +89,9 @@ func (l *locks) mine(pid int) bool {
 	return false
 }
 
-// parseLock reads a line of /proc/locks (proc_locks(5)), as
-// "1: POSIX  ADVISORY  WRITE 3548 00:2d:123456 1073741825 1073741825". It is false for a lock that is
-// waited for, that lets others read, or whose owner is not a process.
+// parseLock reads a line of /proc/locks (proc_locks(5)), such as "1: POSIX  ADVISORY  WRITE 3548
+// 00:2d:123456 1073741825 1073741825". ok is false for a waiter, for a lock that lets others read,
+// and for a lock whose owner is not a process.
 func parseLock(line []byte) (lock fileLock, ok bool) {
 	fields := strings.Fields(string(line))
 	if len(fields) != 8 || fields[3] != "WRITE" {
@@ -102,7 +102,7 @@ func parseLock(line []byte) (lock fileLock, ok bool) {
 		return lock, false
 	}
 	first, _ := strconv.ParseUint(fields[6], 10, 64)
-	last, _ := strconv.ParseUint(fields[7], 10, 64) // "EOF" is 0, and no range of SQLite's
+	last, _ := strconv.ParseUint(fields[7], 10, 64) // "EOF" parses as 0, which is outside SQLite's ranges
 	lock = fileLock{pid: pid, file: lockedFile(fields[5])}
 	lock.sqlite = func(name string) bool {
 		return first >= sqliteFirst && last >= first && last <= sqliteLast ||
@@ -111,8 +111,8 @@ func parseLock(line []byte) (lock fileLock, ok bool) {
 	return lock, true
 }
 
-// name is a locked file's absolute path, behind measure.LockOfSQLite where SQLite has locked it; ""
-// where it is not found, or enough files are told.
+// name returns a locked file's absolute path, prefixed with measure.LockOfSQLite if SQLite has
+// locked it. It is "" if the file is not found, or if enough files are reported already.
 func (l *locks) name(lock fileLock) string {
 	name, known := l.files[lock.file]
 	if !known && len(l.files) < maxNotFound {
@@ -131,8 +131,8 @@ func (l *locks) name(lock fileLock) string {
 	return name
 }
 
-// find looks through the descriptors of a process for a file, by its inode: on btrfs and overlayfs
-// the table has another device's number than stat gives.
+// find searches the descriptors of a process for a file, by its inode: on btrfs and overlayfs, the
+// table has another device number than stat.
 func (l *locks) find(lock fileLock) string {
 	inode := string(lock.file[strings.LastIndexByte(string(lock.file), ':')+1:])
 	folder := filepath.Join(l.of.root, strconv.Itoa(lock.pid), "fd")

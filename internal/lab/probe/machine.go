@@ -10,17 +10,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Facts are what a machine is. What cannot be found out is empty.
+// Facts describe a machine. What cannot be determined is empty.
 type Facts struct {
 	Host        string `json:"host"`
 	OS          string `json:"os"`
 	Kernel      string `json:"kernel"`
 	CPU         string `json:"cpu"`
-	Cores       int    `json:"cores"` // that this program may use
+	Cores       int    `json:"cores"` // available to this program
 	MemoryBytes uint64 `json:"memory_bytes"`
 }
 
-// Machine says what this machine is.
+// Machine describes this machine.
 func Machine() Facts {
 	m := Facts{OS: runtime.GOOS, Cores: runtime.NumCPU()}
 	if host, err := os.Hostname(); err == nil {
@@ -41,7 +41,7 @@ func Machine() Facts {
 	return m
 }
 
-// LocalTarget says whether an address is one of this machine's.
+// LocalTarget reports whether an address is one of this machine's.
 func LocalTarget(ip netip.Addr) bool {
 	ip = ip.Unmap().WithZone("")
 	if ip.IsLoopback() || ip.IsUnspecified() {

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// within calls do on a thread that has entered a network namespace, and returns from it afterwards.
-// A thread that could not be brought back would serve other goroutines, so it is thrown away; the
-// others are not, as the kernel ends children (Pdeathsig) with the thread that started them. It
-// costs 30 µs (BenchmarkEntering).
+// within calls do on a thread that has entered a network namespace, and returns from the namespace
+// afterwards. A thread that cannot return is discarded, because it would run other goroutines.
+// Other threads are kept, because the kernel kills children (Pdeathsig) when the thread that
+// started them ends. It costs 30 µs (BenchmarkEntering).
 func within(namespace string, do func() error) (err error) {
 	onSpareThread(func() (clean bool) {
 		own, failed := os.Open("/proc/thread-self/ns/net")
@@ -37,7 +37,7 @@ func within(namespace string, do func() error) (err error) {
 	return err
 }
 
-// errNamespace is that of a namespace which cannot be entered.
+// errNamespace is the error of a namespace that cannot be entered.
 var errNamespace = errors.New("the target's network namespace cannot be entered")
 
 func refusal(err error) error {
@@ -47,16 +47,16 @@ func refusal(err error) error {
 	return fmt.Errorf("%w: %w", errNamespace, err)
 }
 
-// onSpareThread calls do on a thread that serves nothing else meanwhile, and that ends with it
-// unless it says that the thread is clean. It is never the process's first one: that one cannot
-// end, and /proc/net of the whole process follows it.
+// onSpareThread calls do on a thread of its own. The thread ends afterwards unless do reports that
+// it is clean. It is never the process's main thread, which cannot end, and whose namespace
+// /proc/net of the whole process follows.
 func onSpareThread(do func() (clean bool)) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		if unix.Gettid() == os.Getpid() {
-			onSpareThread(do) // on another one, as this goroutine holds the first
+			onSpareThread(do) // on another thread, because this goroutine holds the main one
 			runtime.UnlockOSThread()
 			return
 		}
@@ -67,7 +67,7 @@ func onSpareThread(do func() (clean bool)) {
 	<-done
 }
 
-// threadTime is the processor time in seconds of the calling thread.
+// threadTime returns the processor time of the calling thread, in seconds.
 func threadTime() float64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {

@@ -14,19 +14,19 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// network is the network namespace whose figures are read: the target's, which in a container is
-// another one than this program's.
+// network is the network namespace to read: the target's, which in a container differs from this
+// program's.
 type network struct {
 	root      string    // of /proc
-	dir       string    // its folder net has the figures: of /proc, or of a process
+	dir       string    // its folder net has the counters: of /proc, or of a process
 	proc      procfs.FS // of that folder
-	namespace string    // the file to enter it by; empty when it is the one that this program is in
+	namespace string    // the file to enter it by; empty if this program is in it
 	of        *processes
 }
 
-// networkOf finds the namespace of the target, which is nil when there is none. Whether it is this
-// program's is seen by its files: links to namespaces may only be read by the target's own user,
-// and these by everybody.
+// networkOf returns the namespace of the target, which is nil if there is none. It compares the
+// files of the namespaces, not their links: everyone may read the files, but only the target's own
+// user the links.
 func networkOf(root string, proc procfs.FS, target *processes) *network {
 	n := &network{root: root, dir: root, proc: proc, of: target}
 	if target == nil {
@@ -44,11 +44,11 @@ func networkOf(root string, proc procfs.FS, target *processes) *network {
 	return n
 }
 
-// gone says that the namespace can no longer be read, as its process has ended. That process's own
-// source says so.
+// gone reports that the namespace can no longer be read because its process has ended. The
+// process's own source reports that.
 func (n *network) gone() bool { return n.namespace != "" && n.of.lost != nil }
 
-// inside calls do within the namespace, where sockets are made and settings are read there.
+// inside calls do in the namespace in which sockets are opened and settings are read.
 func (n *network) inside(do func() error) error {
 	if n.namespace == "" {
 		return do()
@@ -56,7 +56,7 @@ func (n *network) inside(do func() error) error {
 	return within(n.namespace, do)
 }
 
-// sockets are /proc/net/sockstat and sockstat6. They cost 35 µs (BenchmarkSockets).
+// sockets reads /proc/net/sockstat and sockstat6. It costs 35 µs (BenchmarkSockets).
 type sockets struct{ *network }
 
 func (sockets) Name() string { return "host sockets" }
@@ -90,8 +90,8 @@ func (s sockets) Read(into map[string]float64) error {
 	return nil
 }
 
-// traffic is /proc/net/dev, of all interfaces but the loopback. It costs 15 µs with four interfaces
-// (BenchmarkTraffic). procfs would fall over a line that is too short.
+// traffic reads /proc/net/dev, all interfaces except the loopback. It costs 15 µs with four
+// interfaces (BenchmarkTraffic). procfs would panic on a line that is too short.
 type traffic struct {
 	*network
 	text [256 << 10]byte
@@ -119,7 +119,7 @@ func (t *traffic) Read(into map[string]float64) error {
 	for line := range bytes.Lines(text) {
 		name, columns, found := bytes.Cut(line, []byte(":"))
 		if !found || string(bytes.TrimSpace(name)) == "lo" {
-			continue // the two lines of headings have no colon
+			continue // the two heading lines have no colon
 		}
 		column := 0
 		for value := range bytes.FieldsSeq(columns) {
@@ -142,8 +142,8 @@ func (t *traffic) Read(into map[string]float64) error {
 	return nil
 }
 
-// tcpCounters are /proc/net/snmp and netstat. They cost 70 µs (BenchmarkTCPCounters), most of it
-// the kernel's. procfs would make a number of each of their 200 columns.
+// tcpCounters reads /proc/net/snmp and netstat. It costs 70 µs (BenchmarkTCPCounters), mostly in
+// the kernel. procfs would parse each of their 200 columns.
 type tcpCounters struct {
 	*network
 	text [32 << 10]byte
@@ -171,7 +171,7 @@ func (t *tcpCounters) Read(into map[string]float64) error {
 	return nil
 }
 
-// What the columns of the tables are called here.
+// The names of the tables' columns here.
 var (
 	snmpValues = map[string]string{
 		"RetransSegs":  measure.HostTCPRetransmits,
@@ -186,8 +186,8 @@ var (
 	}
 )
 
-// columns reads a table of two lines, of names and of values, that both begin with its name. It
-// says how many values were found.
+// columns reads a table of two lines, one of names and one of values, both starting with the
+// table's name. It returns how many values it found.
 func columns(
 	text []byte, table string, values map[string]string, into map[string]float64,
 ) (found int) {
@@ -218,9 +218,8 @@ func columns(
 	return found
 }
 
-// settings reads the kernel's settings of the namespace that the calling thread is in, and the
-// range of ports that connections go out from, 0, 0 when that cannot be read. It costs 25 µs
-// (BenchmarkSettings).
+// settings reads the kernel's settings of the calling thread's namespace. It returns the range of
+// ports for outgoing connections, 0, 0 if that cannot be read. It costs 25 µs (BenchmarkSettings).
 func settings(root string, into map[string]float64) (low, high uint16, err error) {
 	var memory [64]byte
 	read := func(name, as string) error {
@@ -239,7 +238,7 @@ func settings(root string, into map[string]float64) (low, high uint16, err error
 		read("ipv4/tcp_tw_reuse", measure.HostTCPTimeWaitReuse))
 	entries := read("netfilter/nf_conntrack_count", measure.HostConntrackEntries)
 	limit := read("netfilter/nf_conntrack_max", measure.HostConntrackLimit)
-	// Where it is not loaded nothing is tracked, and nothing runs full.
+	// Without the module, nothing is tracked and nothing can fill up.
 	if !errors.Is(entries, fs.ErrNotExist) {
 		err = errors.Join(err, entries, limit)
 	}

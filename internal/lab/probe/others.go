@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// maxOthers bounds the processes of the machine that are looked at: each is a file, 10 µs.
+	// maxOthers bounds the processes of the machine to look at: each costs a file, 10 µs.
 	maxOthers = 4096
-	// leastUsed is how many ticks a process has to have used between two looks for its
-	// name to be counted: most processes of a machine sleep, and there is room for maxNames.
+	// leastUsed is how many ticks a process must have used between two looks to count under its own
+	// name: most processes of a machine sleep, and there is room for only maxNames.
 	leastUsed = 5
 )
 
-// others are the machine's processes that are neither the target, nor what it asks, nor this
-// program and what it has started: how much processor time those of each name use. It is what takes
-// processors from the generator and from the target. What has begun and ended between two looks is
-// not seen, so the machine's busy time may be more. It looks every second, and less often where
-// that would take more than a two hundredth of a processor.
+// others reports the processor time, by name, of the machine's processes that take processors from
+// the generator and the target. These are neither the target, nor the services behind it, nor this
+// program and its children. A process that starts and ends between two looks is not seen, so the
+// machine's busy time may be more. It looks every second, or less often if that would take more
+// than a two hundredth of a processor.
 type others struct {
 	root   string
 	self   int
-	target *processes // nil without one
+	target *processes // nil if there is none
 	behind *behind
 	now    func() time.Time
 	next   time.Time
@@ -49,7 +49,7 @@ func newOthers(root string, target *processes, b *behind) *others {
 
 func (*others) Name() string { return "other processes" }
 
-// running is a process as a look has found it.
+// running is a process that a look has found.
 type running struct {
 	member
 	parent int
@@ -129,7 +129,7 @@ func (o *others) count(all []running) {
 	o.used = used
 }
 
-// known are this program, and the processes whose processor time is told elsewhere.
+// known returns this program, and the processes whose time is reported elsewhere.
 func (o *others) known() map[int]bool {
 	all := map[int]bool{o.self: true}
 	if o.target != nil {
@@ -145,9 +145,9 @@ func (o *others) known() map[int]bool {
 	return all
 }
 
-// isOf says that a process is one of some, or descends from one.
+// isOf reports whether a process is in from, or descends from one of those.
 func isOf(pid int, parents map[int]int, from map[int]bool) bool {
-	const deepest = 64 // what was read while processes ended and began may go in a circle
+	const deepest = 64 // racing process starts and exits may make a cycle
 	for range deepest {
 		if from[pid] {
 			return true

@@ -6,26 +6,26 @@ import (
 	"errors"
 )
 
-// perfData is what HotSpot keeps of its figures in a file that each JVM has, by their names: those
-// that are numbers, and those that are text. The format is that of jvmstat's buffer, version 2.
+// perfData holds the statistics that HotSpot keeps in each JVM's file, by name: the numbers and the
+// texts. The format is jvmstat's buffer, version 2.
 type perfData struct {
 	numbers map[string]int64
 	texts   map[string]string
 }
 
 const (
-	// maxPerfData bounds the file: it has 32 KB unless -XX:PerfDataMemorySize says otherwise.
+	// maxPerfData bounds the file: it has 32 KB unless -XX:PerfDataMemorySize is set.
 	maxPerfData = 1 << 20
-	// maxFigure bounds a figure's name, and its text.
+	// maxFigure bounds the name of a statistic, and its text.
 	maxFigure = 256
-	// perfHead is how long the buffer's head is, and perfEntry that of an entry.
+	// perfHead is the length of the buffer's head, perfEntry that of an entry's.
 	perfHead, perfEntry = 32, 20
 )
 
 var errPerfData = errors.New("its figures (hsperfdata) are not understood")
 
-// parsePerfData reads the figures whose names are wanted. The file belongs to the process that is
-// measured, which may write what it likes into it: no offset is believed.
+// parsePerfData reads the statistics whose names are wanted. The file belongs to the measured
+// process, which may write anything into it, so every offset is checked.
 func parsePerfData(data []byte, wanted func(name string) bool) (*perfData, error) {
 	if len(data) < perfHead || len(data) > maxPerfData {
 		return nil, errPerfData
@@ -57,7 +57,7 @@ func parsePerfData(data []byte, wanted func(name string) bool) (*perfData, error
 	return p, nil
 }
 
-// add takes one entry, where it is wanted and whole.
+// add takes one entry, if it is wanted and complete.
 func (p *perfData) add(entry []byte, order binary.ByteOrder, wanted func(name string) bool) {
 	name, ok := textAt(entry, int64(order.Uint32(entry[4:])), maxFigure)
 	if !ok || !wanted(name) {
@@ -74,7 +74,7 @@ func (p *perfData) add(entry []byte, order binary.ByteOrder, wanted func(name st
 	}
 }
 
-// textAt is what stands in an entry up to a zero byte, made printable: it becomes part of samples'
+// textAt returns the text in an entry up to a zero byte, made printable: it becomes part of sample
 // names.
 func textAt(entry []byte, from, most int64) (string, bool) {
 	if from < perfEntry || from >= int64(len(entry)) {

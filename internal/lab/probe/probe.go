@@ -1,10 +1,10 @@
 // Package probe reads, while a step runs, what the machine, its network and the target have used:
-// counters and gauges from /proc, cgroups and INET_DIAG. It must know nothing of loads and of what
-// its figures are used for.
+// counters and gauges from /proc, cgroups and INET_DIAG. It must not know loads, or what its values
+// are used for.
 //
-// A kind of probe is a Source. The ones here cost little and need no rights beyond reading /proc.
-// The maker of a sampler adds deeper ones to its table. What cannot be read is reported once and
-// left out of the samples. Nothing is ever made up.
+// A kind of probe is a Source. The sources here are cheap and need no rights beyond reading /proc.
+// The maker of a sampler adds deeper ones. What cannot be read is reported once and left out of the
+// samples; values are never invented.
 package probe
 
 import (
@@ -21,34 +21,34 @@ import (
 
 // Source reads some values. Its methods are called by one goroutine at a time.
 type Source interface {
-	// Name says for a person what is read: "host processors".
+	// Name describes what is read, for humans: "host processors".
 	Name() string
-	// Read puts values under their names. An error says why some of them are not there; the sampler
-	// says it once and asks again with the next sample.
+	// Read puts values under their names. An error says why some of them are missing. The sampler
+	// reports it once and calls Read again for the next sample.
 	Read(into map[string]float64) error
 }
 
-// Options are what is sampled.
+// Options configure a sampler.
 type Options struct {
-	// PID is the target's process; 0 is none, and only the host is sampled.
+	// PID is the target's process; 0 samples only the host.
 	PID int
-	// Alone leaves out the process's descendants. Without it they are added up with it, as servers
-	// that fork workers need.
+	// Alone leaves out the process's descendants. Otherwise they are added up with it, as for
+	// servers that fork workers.
 	Alone bool
-	// Listen are the target's addresses, as its clients know them. Without any nothing is said of
-	// its listener and its clients.
+	// Listen are the target's addresses, as its clients know them. If empty, its listener and its
+	// clients are not reported.
 	Listen []netip.AddrPort
-	// Root is where proc is mounted, and Sys where sysfs is; "/proc" and "/sys".
+	// Root is where proc is mounted, and Sys where sysfs is; the defaults are "/proc" and "/sys".
 	Root, Sys string
-	// More are sources beside those of this package.
+	// More are sources in addition to those of this package.
 	More []Source
 }
 
-// Sampler reads all sources. It has one user at a time.
+// Sampler reads all sources. It must be used by one goroutine at a time.
 type Sampler struct {
 	sources []Source
 	missing []string
-	said    map[string]int // lines of missing, by what they are of
+	said    map[string]int // lines in missing, by source
 	target  *processes
 }
 
@@ -64,8 +64,8 @@ func New(o Options) *Sampler {
 		s.sources = append(s.sources, &processors{proc}, &memory{proc}, &paging{root: o.Root},
 			&nodes{sys: o.Sys}, newDisks(o.Root, o.Sys))
 		s.follow(proc, o)
-		// These are of the target's network namespace, and so come after the target, which notices
-		// when it ends.
+		// These belong to the target's network namespace, so they come after the target, which
+		// notices when its process ends.
 		n := networkOf(o.Root, proc, s.target)
 		c := newCensus(n, o.Listen)
 		b := newBehind(proc, c)
@@ -76,7 +76,7 @@ func New(o Options) *Sampler {
 	return s
 }
 
-// follow adds the target's processes.
+// follow adds the sources for the target's processes.
 func (s *Sampler) follow(proc procfs.FS, o Options) {
 	if o.PID == 0 {
 		s.miss("the target", fmt.Errorf("its process is not known: name it with --pid when it "+
@@ -94,10 +94,10 @@ func (s *Sampler) follow(proc procfs.FS, o Options) {
 		&cgroup{of: target})
 }
 
-// Sample reads everything now. at is the moment in nanoseconds since the step's start. It costs
+// Sample reads all sources now. at is the time in nanoseconds since the step's start. It costs
 // about 0.6 ms of a processor on a machine of two cores and 100 processes with a target of ten
-// threads (BenchmarkSample), and grows with cores, processes and threads; with the census, which is
-// not in each, 2 ms more. Four a second are 0.4 % of a core.
+// threads (BenchmarkSample), and grows with cores, processes and threads. The census, which is not
+// in every sample, adds 2 ms. Four samples a second use 0.4 % of a core.
 func (s *Sampler) Sample(at int64) measure.Sample {
 	values := make(map[string]float64, len(Values))
 	for _, source := range s.sources {
@@ -108,11 +108,11 @@ func (s *Sampler) Sample(at int64) measure.Sample {
 	return measure.Sample{At: at, Values: values}
 }
 
-// maxMissing bounds what NotMeasured says of each source: an error that changes with every sample
-// must not fill the memory, and must leave the others room for what they have to say.
+// maxMissing bounds the lines of NotMeasured per source: an error that changes with every sample
+// must not fill the memory, and must leave room for the other sources.
 const maxMissing = 8
 
-// miss remembers what could not be read, once. Errors that were joined are one line each.
+// miss records, once, what could not be read. Joined errors are one line each.
 func (s *Sampler) miss(what string, err error) {
 	for line := range strings.SplitSeq(err.Error(), "\n") {
 		text := what + ": " + line
@@ -123,10 +123,10 @@ func (s *Sampler) miss(what string, err error) {
 	}
 }
 
-// NotMeasured says what could not be read so far, and why, once each, for a person.
+// NotMeasured returns what could not be read so far, and why, once each, for humans.
 func (s *Sampler) NotMeasured() []string { return slices.Clone(s.missing) }
 
-// Target is the process that is followed, with its name; ok is false when there is none.
+// Target returns the target's process and its name; ok is false if there is none.
 func (s *Sampler) Target() (pid int, name string, ok bool) {
 	if s.target == nil {
 		return 0, "", false

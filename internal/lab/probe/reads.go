@@ -12,40 +12,40 @@ import (
 )
 
 const (
-	// maxOpenLooked bounds the descriptors that are looked at in a sample. They are where a process
-	// has made manyReads since the last sample, or more, of under smallReads bytes on average.
+	// maxOpenLooked bounds the descriptors to look at per sample. They are looked at if a process
+	// has made at least manyReads since the last sample, of at most smallReads bytes on average.
 	maxOpenLooked         = 256
 	manyReads, smallReads = 50, 4096
 	// maxFolders bounds the folders that are counted, and maxFiles the files.
 	maxFolders, maxFiles = 8, 8
-	// maxPath is the longest name of a file that is told.
+	// maxPath is the maximum length of a file name that is reported.
 	maxPath = 256
 )
 
 var errReadsDenied = errors.New("what the target reads may not be seen: run as the same user, or " +
 	"as root")
 
-// reads are the target's read calls, and the folders and files that it was seen to open. It costs
-// 10 µs for each process, and where they make many small reads 5 µs for each descriptor that is
-// looked at (BenchmarkReads), of 256 at most.
+// reads reports the target's read calls, and the folders and files that it was seen to open. It
+// costs 10 µs per process. If processes make many small reads, it also costs 5 µs per descriptor
+// looked at (BenchmarkReads), at most 256 of them.
 type reads struct {
 	of     *processes
-	before map[int]readCalls // of each process at the last look
-	gone   readCalls         // of processes that have ended since
+	before map[int]readCalls // per process, at the last look
+	gone   readCalls         // of processes that have ended
 	open   map[string]bool   // files at the last look; nil before the first
-	// folders and files are how often each was seen to be opened.
+	// folders and files count how often each was seen to be opened.
 	folders, files map[string]float64
 	text           [512]byte
 }
 
-// readCalls are the calls of a process, and the bytes that they read.
+// readCalls are a process's read calls, and the bytes read.
 type readCalls struct{ calls, bytes float64 }
 
 func (*reads) Name() string { return "the target's reads" }
 
 func (r *reads) Read(into map[string]float64) error {
 	if r.of.lost != nil {
-		return nil // the processes say so
+		return nil // reported by processes
 	}
 	now := make(map[int]readCalls, len(r.of.members))
 	all := readCalls{}
@@ -77,8 +77,8 @@ func (r *reads) Read(into map[string]float64) error {
 	return nil
 }
 
-// look counts the files that are open and were not at the last look, by folder and by file, in
-// processes that read much in small pieces.
+// look counts the files that are open now and were not at the last look, by folder and by file, in
+// processes with many small reads.
 func (r *reads) look(now map[int]readCalls) {
 	open := map[string]bool{}
 	left, looked := maxOpenLooked, false
@@ -118,7 +118,8 @@ func (r *reads) look(now map[int]readCalls) {
 	r.open = open
 }
 
-// countOpened counts that a path was opened, if it is one of the first most, and says whether it is.
+// countOpened counts the opening of a path if it is one of the first most, and reports whether it
+// is.
 func countOpened(opened map[string]float64, path string, most int) bool {
 	if opened[path] == 0 && len(opened) == most {
 		return false
@@ -127,7 +128,7 @@ func countOpened(opened map[string]float64, path string, most int) bool {
 	return true
 }
 
-// regular says whether what a descriptor is open for is a file by its name, on a disk or like one.
+// regular reports whether a descriptor's target is a named file, on a disk or similar.
 func regular(name string) bool {
 	if !strings.HasPrefix(name, "/") || len(name) > maxPath || strings.HasSuffix(name, " (deleted)") {
 		return false

@@ -15,17 +15,17 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Runtime is what a program was written in, as far as its process shows it. The zero value says
-// that nothing is known.
+// Runtime is what a program was written in, as far as its process shows it. The zero value means
+// unknown.
 type Runtime struct {
-	Name    string // as package measure has it, measure.RuntimeGo for one
-	Version string // "go1.25.1", "3.12"; empty where it is not known
-	// Server is the program that serves for the language, where one is known: "gunicorn".
+	Name    string // a constant of package measure, such as measure.RuntimeGo
+	Version string // "go1.25.1", "3.12"; empty if unknown
+	// Server is the language's server program, if known: "gunicorn".
 	Server string
 }
 
-// RuntimeOf looks at a process's executable, command line and maps. It costs some milliseconds. A
-// process that may not be looked into is one of which nothing is known.
+// RuntimeOf examines a process's executable, command line and memory maps. It costs a few
+// milliseconds. For a process that may not be inspected it returns the zero value.
 func RuntimeOf(pid int) Runtime { return runtimeOf(procfs.DefaultMountPoint, pid) }
 
 const (
@@ -33,7 +33,7 @@ const (
 	maxMaps    = 1 << 20
 )
 
-// executables are the runtimes by how their executables' names begin.
+// executables maps the names of executables to runtimes.
 var executables = []struct {
 	begins  *regexp.Regexp
 	runtime string
@@ -46,8 +46,8 @@ var executables = []struct {
 	{regexp.MustCompile(`^dotnet$`), measure.RuntimeDotNet},
 }
 
-// libraries are the runtimes by a library that a process has mapped, for programs that bring one
-// along under a name of their own.
+// libraries maps libraries in a process's memory to runtimes, for programs that embed a runtime
+// under another name.
 var libraries = []struct {
 	name    *regexp.Regexp
 	runtime string
@@ -59,7 +59,7 @@ var libraries = []struct {
 	{regexp.MustCompile(`/libpython(\d[\d.]*)\.so`), measure.RuntimeCPython},
 }
 
-// servers are known by a word of the command line, which is a path's last part, a module or a
+// servers are recognized by a word of the command line: the last part of a path, a module or a
 // class.
 var servers = []struct{ word, server string }{
 	{"gunicorn", "gunicorn"},
@@ -76,7 +76,7 @@ var servers = []struct{ word, server string }{
 	{"pm2", "pm2"},
 }
 
-// programs are the servers that are programs of their own, by the name of their file.
+// programs are the stand-alone servers, by file name.
 var programs = map[string]string{
 	"uwsgi":     "uwsgi",
 	"nginx":     "nginx",
@@ -130,15 +130,15 @@ func runtimeOf(root string, pid int) (r Runtime) {
 	return r
 }
 
-// serverOf is the server in a command line; the first words are enough, as the rest are its
-// arguments.
+// serverOf returns the server in a command line. It looks at the first words only; the rest are the
+// server's arguments.
 func serverOf(command []byte) string {
 	const words = 64
 	for i, word := range bytes.Split(command, []byte{0}) {
 		if i == words {
 			break
 		}
-		// A process that has given itself a title has it in one piece: "gunicorn: master [app]".
+		// A process that has set its title has it in one piece: "gunicorn: master [app]".
 		first, _, _ := strings.Cut(string(word), ": ")
 		for _, s := range servers {
 			if filepath.Base(first) == s.word {
@@ -149,8 +149,8 @@ func serverOf(command []byte) string {
 	return ""
 }
 
-// native is the language of a program that was compiled to the machine's own code; empty where it
-// cannot be read.
+// native returns the language of a program that was compiled to machine code; empty if it cannot be
+// read.
 func native(program string, maps []byte) string {
 	f, err := elf.Open(program)
 	if err != nil {

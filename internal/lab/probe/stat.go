@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stat is what matters here of /proc/PID/stat. It is read without procfs, whose reading takes four
-// times as long: looking for the target's descendants reads one of every process of the machine.
+// stat is the part of /proc/PID/stat that matters here. It is read without procfs, which takes four
+// times as long: the search for the target's descendants reads one for every process of the
+// machine.
 type stat struct {
 	name                      string
 	state                     byte // R, S, D, …
@@ -20,22 +21,22 @@ type stat struct {
 	minor, major              float64 // page faults
 	childMinor, childMajor    float64
 	user, system              float64 // ticks
-	childUser, childSystem    float64 // of children that have ended and were waited for
+	childUser, childSystem    float64 // of ended children that were waited for
 	threads, start, pageCount uint64
 }
 
-// The fields after the name, which is in brackets and may hold anything.
+// The fields after the name, which is in parentheses and may contain anything.
 const (
 	fieldState   = 0
 	fieldParent  = 1
-	fieldFaults  = 7  // minor, those of the children, major, those of the children
-	fieldUser    = 11 // then system, and both of the children
+	fieldFaults  = 7  // minor, children's minor, major, children's major
+	fieldUser    = 11 // followed by system and the children's user and system
 	fieldThreads = 17
 	fieldStart   = 19
 	fieldPages   = 21
 )
 
-// statOf reads a process's figures; its error is for a person.
+// statOf reads the stat of a process. Its error is for humans.
 func statOf(root string, pid int) (stat, error) {
 	var memory [1024]byte
 	text, err := readSmall(filepath.Join(root, strconv.Itoa(pid), "stat"), memory[:])
@@ -60,7 +61,7 @@ func parseStat(text []byte) (s stat, ok bool) {
 	s.name = string(text[open+1 : shut])
 	field := 0
 	for value := range bytes.FieldsSeq(text[shut+1:]) {
-		// The state is a letter; the others that are negative are not of interest.
+		// The state is a letter. Other negative values are not used.
 		n, err := strconv.ParseUint(string(value), 10, 64)
 		switch field {
 		case fieldState:
@@ -96,7 +97,7 @@ func parseStat(text []byte) (s stat, ok bool) {
 	return s, false
 }
 
-// readSmall reads a small file into memory, as much as there is room. It asks the kernel itself:
+// readSmall reads a small file into memory, as far as it fits. It uses system calls directly:
 // os.Open would cost twice as much.
 func readSmall(name string, memory []byte) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
@@ -108,8 +109,8 @@ func readSmall(name string, memory []byte) ([]byte, error) {
 	return memory[:max(n, 0)], err
 }
 
-// readWhole reads a file of /proc that may be longer than a page, of which the kernel gives a page
-// at a time. One that does not fit is an error: half of it would pass for the whole.
+// readWhole reads a file of /proc that may be longer than a page; the kernel returns a page at a
+// time. A file that does not fit is an error, because half of it would be taken for the whole.
 func readWhole(name string, memory []byte) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {

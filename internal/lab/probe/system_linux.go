@@ -9,9 +9,9 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// cpuClock is the processor time in seconds of a process, with its threads that have ended, without
-// its children. /proc only tells it in ticks of 10 ms, which is too coarse for a gentle step. The
-// clock's number is what clock_getcpuclockid(3) makes of a process's number.
+// cpuClock returns the processor time of a process in seconds, including threads that have ended
+// and without its children. /proc only has ticks of 10 ms, which is too coarse for a gentle step.
+// The clock's number is computed from the PID as clock_getcpuclockid(3) does.
 func cpuClock(pid int) (float64, error) {
 	const sched = 2 // CPUCLOCK_SCHED
 	var t unix.Timespec
@@ -21,7 +21,7 @@ func cpuClock(pid int) (float64, error) {
 	return float64(t.Sec) + float64(t.Nsec)/1e9, nil
 }
 
-// cpuModel is the name of the machine's processor, empty when the kernel does not say.
+// cpuModel returns the name of the machine's processor; empty if the kernel does not report it.
 func cpuModel(proc procfs.FS) string {
 	info, err := proc.CPUInfo()
 	if err != nil || len(info) == 0 {
@@ -30,8 +30,8 @@ func cpuModel(proc procfs.FS) string {
 	return info[0].ModelName
 }
 
-// calls are the system calls in which threads wait, and where that is. Those that only some
-// processors' Linux has are in moreCalls.
+// calls are the system calls in which threads wait, and the kind of place of each. moreCalls has
+// those that exist only on some architectures.
 var calls = map[int]call{
 	unix.SYS_FUTEX:           {"futex", measure.TargetWaitingFutex},
 	unix.SYS_EPOLL_PWAIT:     {"epoll_pwait", measure.TargetWaitingEvents},

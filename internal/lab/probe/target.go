@@ -18,49 +18,48 @@ import (
 )
 
 const (
-	// maxProcesses bounds the target's processes that are added up.
+	// maxProcesses bounds the processes of the target that are added up.
 	maxProcesses = 512
 	// maxTasks bounds the threads whose context switches are read: each costs a file, 5 to 10 µs.
 	maxTasks = 64
-	// treeEvery is after how many samples the target's descendants are looked for again, as this
-	// reads a file of each process of the machine. A worker that was started in between counts
-	// late, not never: its processor time comes with it.
+	// treeEvery is after how many samples the target's descendants are searched again; a search
+	// reads a file for each process of the machine. A worker that starts in between counts late,
+	// but its processor time is not lost.
 	treeEvery = 16
-	// tick is the unit of processor time in /proc. It is 10 ms for every program on Linux, whatever
-	// the kernel uses itself.
+	// tick is the unit of processor time in /proc, in seconds. It is 10 ms for every program on
+	// Linux, whatever the kernel uses internally.
 	tick = 0.01
 )
 
 // pageSize is the unit of resident memory in /proc, in bytes.
 var pageSize = float64(os.Getpagesize())
 
-// processes are the target: one process, and those that descend from it. It costs 40 µs for one
-// with ten descriptors, and on a machine of 100 processes 1 ms each 16th time, when it looks for
-// the descendants (BenchmarkProcesses).
+// processes is the target: one process and its descendants. It costs 40 µs for one process with ten
+// descriptors. Every 16th time it looks for the descendants, which takes 1 ms on a machine of 100
+// processes (BenchmarkProcesses).
 type processes struct {
 	proc  procfs.FS
 	root  string
 	pid   int
 	name  string
-	start uint64 // when it was started: another process may get its number
+	start uint64 // its start time: its number may be reused
 	alone bool
-	// except is a descendant that, with its own, is not counted; 0 for none.
+	// except is a descendant to leave out, together with its own descendants; 0 for none.
 	except int
-	// exact says that the processes' clocks can be read.
+	// exact reports that the processes' clocks can be read.
 	exact   bool
 	members []member
-	fresh   int   // samples for which members stays as it is
-	looked  int   // how often the members have been looked up
-	allowed int   // processors that it may run on; 0 is not known
-	lost    error // why it cannot be followed any more
+	fresh   int   // samples until the next lookup of members
+	looked  int   // number of lookups of members
+	allowed int   // processors that it may run on; 0 if unknown
+	lost    error // why it can no longer be followed
 }
 
-// member is a process of the target. Another one may get its number, so it is known by when it was
-// started too.
+// member is a process of the target. PIDs are reused, so it is identified by its start time too.
 type member struct {
 	pid   int
 	start uint64
-	limit float64 // of its descriptors, when it was looked up; 0 is not known
+	limit float64 // of its descriptors, at the last lookup; 0 if unknown
 }
 
 func newProcesses(proc procfs.FS, o Options) (*processes, error) {
@@ -134,7 +133,7 @@ func (p *processes) Read(into map[string]float64) error {
 			nearest = f
 		}
 	}
-	p.members = living // who else goes by their numbers need not look at when they were started
+	p.members = living // so that other users need not check start times
 	into[measure.TargetCPU] = seconds
 	into[measure.TargetCPUUser] = user
 	into[measure.TargetCPUSystem] = system
@@ -155,7 +154,7 @@ func (p *processes) Read(into map[string]float64) error {
 	return nil
 }
 
-// check says whether the process is still the one that it was.
+// check checks that the process is still the same one.
 func (p *processes) check() (stat, error) {
 	if p.lost != nil {
 		return stat{}, p.lost
@@ -171,7 +170,7 @@ func (p *processes) check() (stat, error) {
 	return now, p.lost
 }
 
-// lookUp finds the descendants, and what rarely changes.
+// lookUp finds the descendants, and reads what rarely changes.
 func (p *processes) lookUp(first stat) error {
 	p.looked++
 	p.members = append(p.members[:0], member{pid: p.pid, start: first.start})
@@ -189,7 +188,7 @@ func (p *processes) lookUp(first stat) error {
 	}
 	children := make(map[int][]member)
 	for _, process := range all {
-		// One that is older than the target cannot descend from it.
+		// A process older than the target cannot descend from it.
 		if s, err := statOf(p.root, process.PID); err == nil && s.start >= first.start &&
 			process.PID != p.pid && process.PID != p.except {
 			children[s.parent] = append(children[s.parent],
@@ -207,7 +206,7 @@ func (p *processes) lookUp(first stat) error {
 	return nil
 }
 
-// limits looks up how many descriptors each of them may have: workers may be allowed fewer than the
+// limits looks up the descriptor limit of each process: workers may have a lower limit than the
 // process that starts them (worker_rlimit_nofile).
 func (p *processes) limits() {
 	for i := range p.members {
@@ -220,11 +219,11 @@ func (p *processes) limits() {
 	}
 }
 
-// fill is how many descriptors a process has open, and how many it may have.
+// fill is a process's number of open descriptors and its limit.
 type fill struct{ used, limit float64 }
 
-// nearer says that a process is nearer to its limit than another one. Where limits are not known, or
-// are used up alike, who has more is.
+// nearer reports whether a process is closer to its limit than another one. If the limits are
+// unknown, or equally used, the number of descriptors decides.
 func (f fill) nearer(to fill) bool {
 	return cmp.Or(cmp.Compare(f.share(), to.share()), cmp.Compare(f.used, to.used)) > 0
 }
@@ -236,8 +235,8 @@ func (f fill) share() float64 {
 	return f.used / f.limit
 }
 
-// allowedTo is how many processors a process may run on (sched_setaffinity, cpusets), by its status
-// file; 0 when that does not say.
+// allowedTo returns how many processors a process may run on (sched_setaffinity, cpusets), from its
+// status file; 0 if unknown.
 func allowedTo(status []byte) (n int) {
 	_, rest, _ := bytes.Cut(status, []byte("\nCpus_allowed:"))
 	mask, _, _ := bytes.Cut(rest, []byte("\n"))
@@ -251,7 +250,7 @@ func allowedTo(status []byte) (n int) {
 	return n
 }
 
-// descriptors counts those of a process that may just have ended.
+// descriptors counts the descriptors of a process, which may have just ended.
 func (p *processes) descriptors(pid int) (int, error) {
 	process, err := p.proc.Proc(pid)
 	if err != nil {
@@ -264,8 +263,8 @@ func (p *processes) descriptors(pid int) (int, error) {
 	return n, nil
 }
 
-// switches are the context switches of the target's threads. /proc has them by thread alone. It
-// costs 10 µs for each thread.
+// switches reports the context switches of the target's threads. /proc has them only per thread. It
+// costs 10 µs per thread.
 type switches struct {
 	of   *processes
 	text [8192]byte
@@ -275,7 +274,7 @@ func (*switches) Name() string { return "the target's context switches" }
 
 func (s *switches) Read(into map[string]float64) error {
 	if s.of.lost != nil {
-		return nil // the processes say so
+		return nil // reported by processes
 	}
 	left := maxTasks
 	var voluntary, involuntary float64
@@ -302,7 +301,7 @@ func (s *switches) Read(into map[string]float64) error {
 	return nil
 }
 
-// number is the figure that follows a key.
+// number returns the number after a key; 0 if there is none.
 func number(text []byte, key string) float64 {
 	_, rest, found := bytes.Cut(text, []byte(key))
 	if !found {
@@ -316,7 +315,7 @@ func number(text []byte, key string) float64 {
 	return float64(n)
 }
 
-// list gives at most so many names in a directory.
+// list returns at most limit names of a directory.
 func list(dir string, limit int) ([]string, error) {
 	d, err := os.Open(dir)
 	if err != nil {

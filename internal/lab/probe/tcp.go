@@ -19,7 +19,7 @@ import (
 // maxSockets bounds the lines of /proc/net/tcp that are read.
 const maxSockets = 1 << 20
 
-// The states of a socket that matter here, as the kernel numbers them.
+// The socket states that matter here, with the kernel's numbers.
 const (
 	established = 0x01
 	synReceived = 0x03
@@ -32,26 +32,26 @@ const (
 )
 
 // socket is a TCP socket of a network namespace: a line of /proc/net/tcp, or an answer of
-// INET_DIAG. Addresses of IPv4 in IPv6 are as they are found.
+// INET_DIAG. IPv4 addresses mapped into IPv6 are kept as found.
 type socket struct {
 	local, remote netip.AddrPort
 	state         int
-	inode         uint64 // 0 when no process holds it
-	queue         uint32 // of one that listens: connections that wait to be accepted
-	// What only INET_DIAG tells: of one that listens, how many may wait; of others, segments sent
-	// again.
+	inode         uint64 // 0 if no process holds it
+	queue         uint32 // of a listener: connections that wait to be accepted
+	// From INET_DIAG only. limit is a listener's backlog; retransmits counts the retransmitted
+	// segments of other sockets.
 	limit, retransmits uint32
-	// waits says that something was sent on it after the last that came, and told that INET_DIAG
-	// told the times of both.
+	// waits reports that the last data was sent, not received. told reports that INET_DIAG gave
+	// both times.
 	waits, told bool
-	// data is what went to and fro on it, where INET_DIAG told that.
+	// data is the traffic on the socket, if INET_DIAG reported it.
 	data data
 }
 
-// Connections counts this machine's TCP connections to some addresses, by the end that asked for
-// them, until they are closed on both sides. What is in TIME-WAIT does not count: it holds nothing
-// of the target's. Nor does what is in FIN-WAIT-1: it was closed here, and the target's machine has
-// not acknowledged that. Where its accept queue overflows it never does, and the kernel goes on for
+// Connections counts this machine's TCP connections to some addresses, at the end that opened them,
+// until both sides have closed. TIME-WAIT does not count: it holds nothing of the target's. Nor
+// does FIN-WAIT-1: the connection was closed here, and the target's machine has not acknowledged
+// that. If the target's accept queue overflows, it never does, and the kernel keeps trying for
 // minutes.
 func Connections(to ...netip.AddrPort) (int, error) {
 	return connections(procfs.DefaultMountPoint, to)
@@ -70,13 +70,12 @@ func connections(root string, to []netip.AddrPort) (n int, err error) {
 	return n, err
 }
 
-// same says whether two addresses are the same one, whatever family the socket is of that is
-// connected to it.
+// same reports whether two addresses are the same, whatever the address family of the socket.
 func same(a, b netip.AddrPort) bool {
 	return a.Port() == b.Port() && a.Addr().Unmap().WithZone("") == b.Addr().Unmap().WithZone("")
 }
 
-// eachSocket reads /proc/net/tcp and tcp6 line by line; they may hold a hundred thousand.
+// eachSocket reads /proc/net/tcp and tcp6 line by line; they may have a hundred thousand lines.
 func eachSocket(root string, take func(socket)) error {
 	for _, name := range []string{"tcp", "tcp6"} {
 		err := socketsIn(filepath.Join(root, "net", name), take)
@@ -108,8 +107,7 @@ func socketsIn(name string, take func(socket)) error {
 	return in.Err()
 }
 
-// parseSocket reads a line; ok is false for the one with the headings, and for what is not a
-// socket.
+// parseSocket reads a line; ok is false for the heading and for anything that is not a socket.
 func parseSocket(line []byte) (s socket, ok bool) {
 	fields := bytes.Fields(line)
 	if len(fields) < 10 {
@@ -131,8 +129,8 @@ func parseSocket(line []byte) (s socket, ok bool) {
 	return s, err == nil
 }
 
-// parseAddress reads an address as "0100007F:1F90": groups of four bytes, each with the last byte
-// first (on the processors that this runs on), and a port.
+// parseAddress reads an address such as "0100007F:1F90": groups of four bytes, each in
+// little-endian order (on the processors that this runs on), and a port.
 func parseAddress(text []byte) (a netip.AddrPort, ok bool) {
 	ip, port, found := bytes.Cut(text, []byte(":"))
 	number, err := strconv.ParseUint(string(port), 16, 16)

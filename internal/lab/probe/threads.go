@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// maxThreads bounds the threads that are looked at: each costs three files, 15 to 20 µs.
+	// maxThreads bounds the threads to look at: each costs three files, 15 to 20 µs.
 	maxThreads = 2048
 	// threadsShare is the part of a processor that looking at threads may take: a two hundredth.
 	threadsShare = 200
-	// maxNames and maxFolds bound how many names of threads, or of processes, and how many places
-	// that threads stand in, are distinguished: the first that are seen. What is more is theRest.
+	// maxNames bounds the names of threads or processes to distinguish, and maxFolds the places of
+	// threads. The first ones seen are kept; the others count as theRest.
 	maxNames = 24
 	maxFolds = 48
-	// fullThread is the share of a processor from which on a thread has all that it can use: the
-	// rest goes to interrupts and to the generator, where that shares the machine.
+	// fullThread is the share of a processor at which a thread counts as using all it can get.
+	// Interrupts take the rest, and so does the generator if it shares the machine.
 	fullThread = .85
 )
 
-// waitPlaces are the names of the places that threads wait in, as the kernel tells them.
+// waitPlaces are the names of the places where threads wait.
 var waitPlaces = []string{
 	measure.TargetWaitingFutex, measure.TargetWaitingEvents, measure.TargetWaitingPoll,
 	measure.TargetWaitingAccept, measure.TargetWaitingSocketRead, measure.TargetWaitingSocketWrite,
@@ -34,8 +34,8 @@ var waitPlaces = []string{
 	measure.TargetWaitingFileLock, measure.TargetWaitingOther,
 }
 
-// channels are the kernel's wait channels by how their names begin. The kernel renames them now and
-// then; a name that is not here is "other".
+// channels are the kernel's wait channels by prefix. The kernel sometimes renames them; an unknown
+// name is "other".
 var channels = []struct{ begins, place string }{
 	{"futex_", measure.TargetWaitingFutex},
 	{"ep_poll", measure.TargetWaitingEvents},
@@ -73,24 +73,23 @@ var channels = []struct{ begins, place string }{
 // call is a system call in which threads wait.
 type call struct{ name, place string }
 
-// theRest stands for the names, places and activities beyond the bounds.
+// theRest stands for the names, places and activities beyond the limits.
 const theRest = "others"
 
-// threads looks at each of the target's threads: how much of a processor it uses, and where it
-// waits. It is the one view of a process's inside that every language has: stacks of the kernel's
-// side, sampled by the clock, where no tracepoint is allowed. It looks at each sample as long as
-// that takes little.
+// threads looks at each of the target's threads: how much processor time it uses, and where it
+// waits. This view of a process works for every language: kernel-side stacks, sampled by the clock,
+// without tracepoints. It looks at every sample as long as that is cheap.
 type threads struct {
 	of   *processes
 	now  func() time.Time
 	next time.Time
-	// used is what each thread had used at the last look, by its process's and its own number; base
-	// is the same at a moment, a second ago or more, from which shares are computed: a tick
-	// is too long for less.
+	// used is what each thread had used at the last look, by process and thread number. base is the
+	// same for a moment a second or more ago, and shares are computed from it: a tick is too coarse
+	// for less.
 	used, base *usage[[2]int]
 	at         time.Time // of base
-	// spent is the processor time of the threads of one name, since the first look; stood are the
-	// places that threads have been seen in, which are reported as 0 when nobody is there.
+	// spent is the processor time by thread name since the first look. stood are the places in
+	// which threads have been seen; an empty place is reported as 0.
 	spent map[string]float64
 	stood map[string]bool
 	text  [1024]byte
@@ -113,9 +112,9 @@ type view struct {
 	hottest          float64 // share of a processor
 	full, running    int
 	waiting, folds   map[string]int
-	asleep, withheld int // threads that wait, and those of them whose place the kernel withholds
+	asleep, withheld int // waiting threads, and those whose place the kernel withholds
 	count            int
-	// elapsed are the seconds since base when this look reports shares; otherwise 0.
+	// elapsed is the seconds since base if this look reports shares; otherwise 0.
 	elapsed float64
 }
 
@@ -141,8 +140,8 @@ func (t *threads) Read(into map[string]float64) error {
 	if t.base == nil || v.elapsed > 0 {
 		t.base, t.at = v.used, now
 	}
-	// The scheduler may have moved this to another thread, whose clock says anything: it cannot have
-	// taken longer than the time that has passed.
+	// The scheduler may have moved this goroutine to another thread, with an unrelated clock. The
+	// cost cannot exceed the time that has passed.
 	cost := time.Duration((threadTime() - before) * float64(time.Second))
 	cost = min(max(cost, 0), t.now().Sub(now))
 	t.next = now.Add(min(threadsShare*cost, censusRarely))
@@ -152,7 +151,7 @@ func (t *threads) Read(into map[string]float64) error {
 	return t.tell(&v, into)
 }
 
-// tell puts what a look has shown under its names.
+// tell puts the results of a look under their names.
 func (t *threads) tell(v *view, into map[string]float64) error {
 	if v.elapsed > 0 {
 		into[measure.TargetThreadsHottest] = v.hottest
@@ -223,7 +222,7 @@ func (t *threads) spend(key [2]int, s *stat, v *view) {
 	}
 }
 
-// orRest is a key of a map that has room for so many, or theRest.
+// orRest returns key if it is in the map or the map has room for it, otherwise theRest.
 func orRest[V any](all map[string]V, key string, most int) string {
 	if _, known := all[key]; known || len(all) < most {
 		return key
@@ -231,8 +230,8 @@ func orRest[V any](all map[string]V, key string, most int) string {
 	return theRest
 }
 
-// called is a thread's name without what only counts it, and without what could be mistaken for
-// what stands behind it in a sample's name.
+// called returns a thread's name without trailing numbers, and without characters that have a
+// meaning in a sample's name.
 func called(name string) string {
 	name = printable(name)
 	if short := strings.TrimRight(strings.TrimRight(name, "0123456789"), " #-_:/"); short != "" {
@@ -241,8 +240,8 @@ func called(name string) string {
 	return name
 }
 
-// printable is a text of another program without what a terminal, or the names of samples, would
-// take for something else.
+// printable returns another program's text without characters that have a meaning for a terminal or
+// in the names of samples.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == ';' || r > '~' {
@@ -252,7 +251,7 @@ func printable(text string) string {
 	}, text)
 }
 
-// state counts what a thread does now.
+// state counts the current state of a thread.
 func (t *threads) state(dir string, s *stat, v *view) {
 	place, where := "", ""
 	switch s.state {
@@ -279,9 +278,9 @@ func (t *threads) state(dir string, s *stat, v *view) {
 	v.folds[fold]++
 }
 
-// place is where a thread waits: by the kernel's wait channel, or where that is not told by the
-// system call that it is in; empty when neither is told. where are both as the kernel names them,
-// with a semicolon between.
+// place returns the kind of place where a thread waits: from the kernel's wait channel or, without
+// one, from its system call; empty if neither is known. where is the kernel's names of both,
+// separated by a semicolon.
 func (t *threads) place(dir string) (place, where string) {
 	channel, in := "", ""
 	text, err := readSmall(filepath.Join(dir, "wchan"), t.text[:])

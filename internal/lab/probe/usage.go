@@ -3,11 +3,11 @@ package probe
 // usage is the processor time that processes or threads had used at a look, in ticks.
 type usage[K comparable] struct {
 	of map[K]float64
-	// newest is when the youngest that any look has found began.
+	// newest is the latest start time that any look has found.
 	newest uint64
 }
 
-// usageAfter is what a look fills that comes after another one, or after nil.
+// usageAfter returns an empty usage for the look after last, which may be nil.
 func usageAfter[K comparable](last *usage[K]) *usage[K] {
 	u := &usage[K]{of: make(map[K]float64)}
 	if last != nil {
@@ -21,8 +21,9 @@ func (u *usage[K]) add(key K, ticks float64, start uint64) {
 	u.newest = max(u.newest, start)
 }
 
-// since is what has been used after the look: by one that is new whatever it has used. One that was
-// there and could not be read, as where no descriptor was left, has used nothing that is known.
+// since returns what a key has used after the look. A new process or thread counts with all that it
+// has used. One that existed but could not be read, for example for lack of descriptors, counts as
+// 0.
 func (u *usage[K]) since(key K, ticks float64, start uint64) float64 {
 	before, known := u.of[key]
 	if !known && start <= u.newest {

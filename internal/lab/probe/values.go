@@ -2,9 +2,9 @@ package probe
 
 import "plimsoll/internal/lab/measure"
 
-// Values are all the names that the sources of this package give. Times are in seconds, sizes in
-// bytes. What does not exist is left out of samples: a limit that is not set, the listener of a
-// target whose address is not known.
+// Values are all the names that the sources of this package report. Times are in seconds, sizes in
+// bytes. What does not exist is left out of samples: a limit that is not set, or the listener of a
+// target whose address is unknown.
 var Values = []measure.SampleName{
 	measure.Counter(measure.HostCPU,
 		"processor time of all cores that was not idle: user, nice, system, interrupts, "+
