@@ -23,7 +23,7 @@ type exchange struct {
 	found   int    // other requests of the loop in flight when it was sent
 	interim int    // 1xx answers to the request
 	stream  uint32 // stream identifier in HTTP/2; 0 in HTTP/1.1
-	onTime  bool   // a connection was free when the request was due, so the generator caused its lag
+	onTime  bool   // a connection was free when it was due: its lag is the generator's
 	prompt  bool   // the intended start is the time of sending
 }
 

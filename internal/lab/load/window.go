@@ -85,7 +85,7 @@ type tally struct {
 	drained               uint64 // requests that ended OK after the load was over
 	arrivals, late        uint64
 	peak                  int
-	allowed               int    // HTTP/2 streams that a connection may carry at once, the minimum seen
+	allowed               int    // HTTP/2 streams allowed per connection, the minimum seen
 	kinds                 []kind // by the script's names; nil if there is only one
 	atSend                [measure.MostFound + 1]concurrencyAtSend
 	examples              [measure.Kinds]string

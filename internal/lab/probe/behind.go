@@ -32,7 +32,7 @@ type behind struct {
 	looked map[string]bool
 	known  []*served
 	next   time.Time
-	values map[string]float64 // values of one service's processes, before they get the service's name
+	values map[string]float64 // of one service, before they get its name
 }
 
 // served is one of these services.

@@ -61,7 +61,7 @@ type census struct {
 	looked       int             // of's lookup count when owned was built
 	destinations map[netip.AddrPort]bool
 	exchanged    exchanges
-	paths        map[string]uint64 // Unix sockets the target connects to, and the inode of the listener
+	paths        map[string]uint64 // the target's Unix sockets: path to listening inode
 }
 
 func newCensus(n *network, listen []netip.AddrPort) *census {
@@ -330,7 +330,7 @@ func (c *census) whose(candidates []candidate) (err error) {
 			c.owned = nil
 			return errDenied
 		}
-		if failed != nil && !errors.Is(failed, fs.ErrNotExist) { // a process that has ended has none
+		if failed != nil && !errors.Is(failed, fs.ErrNotExist) { // it has ended
 			c.owned = nil
 			return fmt.Errorf("the target's connections to others: %w", failed)
 		}

@@ -34,7 +34,7 @@ const (
 // (BenchmarkCollections), and a little more every 16th time, when it looks for the files.
 type collections struct {
 	of     *processes
-	files  []figuresFile // kept open: when the sampler is dropped, the garbage collector closes them
+	files  []figuresFile // kept open until the sampler is garbage-collected
 	looked int           // of's lookup count when the files were looked up
 	data   []byte
 	// counted is each process's number of collections at the last look. causes counts the

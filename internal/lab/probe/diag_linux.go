@@ -260,7 +260,7 @@ func parseDiag(body []byte) (s socket, ok bool) {
 		full      = int(unsafe.Offsetof(unix.TCPInfo{}.Snd_mss))
 		acked     = int(unsafe.Offsetof(unix.TCPInfo{}.Bytes_acked))
 		received  = int(unsafe.Offsetof(unix.TCPInfo{}.Bytes_received))
-		asked     = int(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_out)) // the last field that is read
+		asked     = int(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_out)) // the last one read
 		answered  = int(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_in))
 	)
 	for kind, info := range attributes(body[diagMessageSize:]) {

@@ -102,7 +102,7 @@ func parseLock(line []byte) (lock fileLock, ok bool) {
 		return lock, false
 	}
 	first, _ := strconv.ParseUint(fields[6], 10, 64)
-	last, _ := strconv.ParseUint(fields[7], 10, 64) // "EOF" parses as 0, which is outside SQLite's ranges
+	last, _ := strconv.ParseUint(fields[7], 10, 64) // "EOF" is 0, outside SQLite's ranges
 	lock = fileLock{pid: pid, file: lockedFile(fields[5])}
 	lock.sqlite = func(name string) bool {
 		return first >= sqliteFirst && last >= first && last <= sqliteLast ||
