@@ -6,30 +6,30 @@ import (
 )
 
 // The buckets are those of an HdrHistogram with two significant digits and a lowest value of 1 ns:
-// exact up to 255 ns, then 128 of equal width in each octave. So a value read back is off by 1/128
-// at most, and a histogram goes to an HDR log and comes back bucket by bucket.
+// exact up to 255 ns, then 128 of equal width per octave. So a value read back is off by at most
+// 1/128, and a histogram can be written to an HDR log and read back bucket by bucket.
 const (
 	subBits = 7
 	sub     = 1 << subBits
-	// Longest is the longest duration that has a bucket of its own, 2^37 - 1 ns (137 s); a longer one counts
-	// as this one.
+	// Longest is the longest duration with a bucket of its own, 2^37 - 1 ns (137 s). A longer one
+	// counts as Longest.
 	Longest = 1<<37 - 1
 	// Buckets is the number of buckets.
 	Buckets = 2*sub + (37-subBits-1)*sub
 )
 
-// Histogram counts durations. The zero value is ready. It has one owner; nothing in it is safe for
-// two goroutines at once. It is 32 KB, so it is what a loop records into; what is kept is a Sparse.
+// Histogram counts durations. The zero value is ready to use. It is not safe for concurrent use. At
+// 32 KB it is meant for a loop to record into; keep a Sparse instead.
 type Histogram struct {
 	counts [Buckets]uint64
 	count  uint64
 	sum    uint64
 	max    int64
-	low    int // the lowest bucket that may hold something, valid while count > 0
+	low    int // the lowest bucket that may be in use, valid while count > 0
 	high   int // the highest one
 }
 
-// Record counts a duration in nanoseconds; one below zero counts as zero. It takes a few
+// Record counts a duration in nanoseconds; a negative one counts as zero. It takes a few
 // nanoseconds and does not allocate.
 func (h *Histogram) Record(ns int64) {
 	ns = min(max(ns, 0), Longest)
@@ -46,7 +46,7 @@ func (h *Histogram) Record(ns int64) {
 	h.max = max(h.max, ns)
 }
 
-// bucket is the bucket of a duration from 0 to Longest.
+// bucket returns the bucket of a duration from 0 to Longest.
 func bucket(ns int64) int {
 	if ns < 2*sub {
 		return int(ns)
@@ -55,7 +55,7 @@ func bucket(ns int64) int {
 	return shift*sub + int(ns>>shift)
 }
 
-// Bounds are the shortest and the longest duration that a bucket counts.
+// Bounds returns the shortest and the longest duration that a bucket counts.
 func Bounds(i int) (lowest, highest int64) {
 	if i < 2*sub {
 		return int64(i), int64(i)
@@ -65,10 +65,10 @@ func Bounds(i int) (lowest, highest int64) {
 	return lowest, lowest + 1<<shift - 1
 }
 
-// Count is the number of durations.
+// Count returns the number of durations.
 func (h *Histogram) Count() uint64 { return h.count }
 
-// Reset forgets everything. Its cost is that of the buckets in use.
+// Reset clears the histogram. Its cost depends on the buckets in use.
 func (h *Histogram) Reset() {
 	if h.count == 0 {
 		return
@@ -77,7 +77,7 @@ func (h *Histogram) Reset() {
 	h.count, h.sum, h.max, h.low, h.high = 0, 0, 0, 0, 0
 }
 
-// Merge adds what another histogram counted, exactly.
+// Merge adds the counts of another histogram, exactly.
 func (h *Histogram) Merge(o *Histogram) {
 	if o.count == 0 {
 		return
@@ -91,7 +91,7 @@ func (h *Histogram) Merge(o *Histogram) {
 	h.max = max(h.max, o.max)
 }
 
-// MergeSparse adds what a sparse histogram counted.
+// MergeSparse adds the counts of a sparse histogram.
 func (h *Histogram) MergeSparse(o *Sparse) {
 	if len(o.Cells) == 0 {
 		return
@@ -105,7 +105,7 @@ func (h *Histogram) MergeSparse(o *Sparse) {
 	h.max = max(h.max, o.Max)
 }
 
-// widen makes room for buckets that are about to be added.
+// widen extends the range of buckets in use for buckets to be added.
 func (h *Histogram) widen(low, high int) {
 	if h.count == 0 {
 		h.low, h.high = low, high
@@ -114,7 +114,7 @@ func (h *Histogram) widen(low, high int) {
 	h.low, h.high = min(h.low, low), max(h.high, high)
 }
 
-// Sparse is a copy of the buckets in use, for keeping.
+// Sparse returns a copy of the buckets in use, for keeping.
 func (h *Histogram) Sparse() Sparse {
 	s := Sparse{Sum: h.sum, Max: h.max}
 	if h.count == 0 {
@@ -141,7 +141,7 @@ type Cell struct {
 	Count  uint64
 }
 
-// Sparse is a histogram that holds only the buckets in use, in order. It is not changed once it is
+// Sparse is a histogram that holds only the buckets in use, in order. It is never changed once
 // made.
 type Sparse struct {
 	Cells []Cell
@@ -149,7 +149,7 @@ type Sparse struct {
 	Max   int64
 }
 
-// Count is the number of durations.
+// Count returns the number of durations.
 func (s *Sparse) Count() (n uint64) {
 	for _, c := range s.Cells {
 		n += c.Count
@@ -157,7 +157,7 @@ func (s *Sparse) Count() (n uint64) {
 	return n
 }
 
-// Mean is the mean in nanoseconds, exact; 0 without durations.
+// Mean returns the exact mean in nanoseconds; 0 without durations.
 func (s *Sparse) Mean() float64 {
 	if n := s.Count(); n > 0 {
 		return float64(s.Sum) / float64(n)
@@ -165,8 +165,8 @@ func (s *Sparse) Mean() float64 {
 	return 0
 }
 
-// Over is how many durations are longer than ns; those of the bucket that ns lies in count by their
-// share of its width.
+// Over returns how many durations are longer than ns. Those in ns's own bucket count by the share
+// of its width above ns.
 func (s *Sparse) Over(ns int64) float64 {
 	at := bucket(min(max(ns, 0), Longest))
 	i := sort.Search(len(s.Cells), func(i int) bool { return int(s.Cells[i].Bucket) >= at })
@@ -182,8 +182,8 @@ func (s *Sparse) Over(ns int64) float64 {
 	return over
 }
 
-// Quantile is the duration in nanoseconds that a share q (0 to 1) does not exceed: the upper bound
-// of its bucket, and never above Max. It is 0 without durations.
+// Quantile returns the duration in nanoseconds that a share q (0 to 1) does not exceed: the upper
+// bound of its bucket, but at most Max. It is 0 without durations.
 func (s *Sparse) Quantile(q float64) int64 {
 	total := s.Count()
 	if total == 0 {
@@ -201,7 +201,7 @@ func (s *Sparse) Quantile(q float64) int64 {
 	return s.Max
 }
 
-// Merged adds histograms up, exactly.
+// Merged adds up histograms, exactly.
 func Merged(all ...*Sparse) Sparse {
 	var h Histogram
 	for _, s := range all {

@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// MarshalJSON makes an object of the kinds that occurred, by name; "ok" is always there.
+// MarshalJSON writes an object of the kinds that occurred, by name; "ok" is always included.
 func (t Tally) MarshalJSON() ([]byte, error) {
 	by := map[string]uint64{OK.String(): t[OK]}
 	for kind, n := range t {
@@ -17,7 +17,7 @@ func (t Tally) MarshalJSON() ([]byte, error) {
 	return json.Marshal(by)
 }
 
-// UnmarshalJSON reads what MarshalJSON has written. A kind that does not exist is an error.
+// UnmarshalJSON reads the output of MarshalJSON. An unknown kind is an error.
 func (t *Tally) UnmarshalJSON(text []byte) error {
 	var by map[string]uint64
 	if err := json.Unmarshal(text, &by); err != nil {
@@ -35,7 +35,7 @@ func (t *Tally) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// JSONHistogram is how a Sparse looks as JSON. A run directory has HDR logs in its place.
+// JSONHistogram is the JSON form of a Sparse. A run directory has HDR logs instead.
 type JSONHistogram struct {
 	Sum     uint64       `json:"sum_ns"`
 	Max     int64        `json:"max_ns"`
@@ -49,7 +49,7 @@ type JSONBucket struct {
 	Count uint64 `json:"count"`
 }
 
-// MarshalJSON makes a JSONHistogram of it.
+// MarshalJSON writes a JSONHistogram.
 func (s Sparse) MarshalJSON() ([]byte, error) {
 	h := JSONHistogram{Sum: s.Sum, Max: s.Max, Buckets: make([]JSONBucket, len(s.Cells))}
 	for i, c := range s.Cells {
@@ -59,8 +59,8 @@ func (s Sparse) MarshalJSON() ([]byte, error) {
 	return json.Marshal(h)
 }
 
-// UnmarshalJSON reads what MarshalJSON has written, and nothing else: buckets that are not those of
-// a histogram, or not in order, are an error.
+// UnmarshalJSON reads the output of MarshalJSON and nothing else: buckets that are out of order, or
+// that are not a histogram's, are an error.
 func (s *Sparse) UnmarshalJSON(text []byte) error {
 	var h JSONHistogram
 	if err := json.Unmarshal(text, &h); err != nil {

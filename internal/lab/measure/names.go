@@ -5,26 +5,26 @@ import (
 	"strings"
 )
 
-// SampleName is a name that samples may hold, and what its value is. The rooms that read samples
-// have a table of theirs.
+// SampleName is a name that samples may have, and what its value means. The packages that read
+// samples have tables of their own.
 type SampleName struct {
-	// Name may have "<n>" in it, which stands for a number, or end in "<address>", which stands for
-	// an address and port or the path of a Unix socket, or in other words in such brackets, which
-	// stand for anything.
+	// Name may contain "<n>", which stands for a number. It may end in "<address>", which stands
+	// for an address and port or the path of a Unix socket, or in another word in angle brackets,
+	// which stands for anything.
 	Name string
-	// Counter says that the value only grows, so that differences between samples mean something; a
-	// gauge is what it is at the moment.
+	// Counter reports that the value only grows, so that differences between samples are
+	// meaningful. Other values are gauges.
 	Counter bool
 	Means   string
 }
 
-// Counter names a value that only grows.
+// Counter returns the name of a value that only grows.
 func Counter(name, means string) SampleName { return SampleName{name, true, means} }
 
-// Gauge names a value that is what it is at the moment.
+// Gauge returns the name of a value that may rise and fall.
 func Gauge(name, means string) SampleName { return SampleName{name, false, means} }
 
-// Is says whether a name in a sample is this one.
+// Is reports whether a name in a sample matches n.
 func (n SampleName) Is(name string) bool {
 	if begins, of := strings.CutSuffix(n.Name, "<address>"); of {
 		to, is := strings.CutPrefix(name, begins)
@@ -41,54 +41,54 @@ func (n SampleName) Is(name string) bool {
 	return ok && ok2 && number != "" && strings.Trim(number, "0123456789") == ""
 }
 
-// The names of samples' values are constants, here and nowhere else: a name that is mistyped in a
-// literal is a figure that is missing without a word. The packages probe, scrape and kernel write
-// them, and each has a table (Values) of what its names mean.
+// The names of samples' values are constants, defined only here: a mistyped literal would silently
+// lose a value. The packages probe, scrape and kernel write them, and each has a table (Values) of
+// what its names mean.
 
-// These begin names: those of a whole group, and those of things of which there may be any number.
+// Prefixes of names: of groups, and of values that may exist any number of times.
 const (
-	// HostNames begins what is said of the generator's machine.
+	// HostNames is the prefix for the generator's machine.
 	HostNames = "host."
-	// GoNames begins what is said of a Go runtime.
+	// GoNames is the prefix for a Go runtime.
 	GoNames = "go."
-	// PerfNames begins what perf events count.
+	// PerfNames is the prefix for the counts of perf events.
 	PerfNames = "perf."
-	// Metrics begins the names of a metrics page's own series; a series' name follows it.
+	// Metrics is the prefix for the series of a metrics page; the name of the series follows.
 	Metrics = "metrics."
-	// HostCore begins the names of the processor time of single cores; see HostCoreBusy.
+	// HostCore is the prefix for the processor time of single cores; see HostCoreBusy.
 	HostCore = "host.core."
-	// OutgoingTo begins the names of the values that tell the target's connections by where they
-	// go: an address and port follow it, or UnixAddress and the path of a Unix socket.
+	// OutgoingTo is the prefix for the target's connections by destination: an address and port
+	// follow, or UnixAddress and the path of a Unix socket.
 	OutgoingTo = "target.outgoing.to."
-	// OutgoingFresh begins the names of the counters of connections over Unix sockets that were not
-	// there a look before; the same address follows it.
+	// OutgoingFresh is the prefix for the counters of new connections over Unix sockets; the same
+	// address follows.
 	OutgoingFresh = "target.outgoing.fresh."
-	// UnixAddress begins the address of what listens on a Unix socket.
+	// UnixAddress is the prefix of the address of a listening Unix socket.
 	UnixAddress = "unix:"
-	// OutgoingWaiting begins the names of those of these connections on which an answer is waited
-	// for; the same address follows it.
+	// OutgoingWaiting is the prefix for the number of these connections that wait for an answer;
+	// the same address follows.
 	OutgoingWaiting = "target.outgoing.waiting."
-	// OutgoingExchanges begins the names of the counters of what went to and fro on these
-	// connections; the same address follows it.
+	// OutgoingExchanges is the prefix for the counters of exchanges on these connections; the same
+	// address follows.
 	OutgoingExchanges = "target.outgoing.exchanges."
-	// Behind begins the names of the processor time of what the target asks on its own machine: an
-	// address and port, a slash and the process's name follow it.
+	// Behind is the prefix for the processor time of the services on its own machine that the
+	// target connects to: an address and port, a slash and the process's name follow.
 	Behind = "behind.cpu_seconds."
-	// OthersCPU begins the names of the processor time of the machine's processes that are not
-	// known to have to do with the load: a process's name follows it.
+	// OthersCPU is the prefix for the processor time of the machine's processes that are not known
+	// to be part of the load: a process's name follows.
 	OthersCPU = "host.others.cpu_seconds."
-	// BPFRetransmitsOf begins the names of counters of single connections; "8080-192.0.2.7:443"
-	// follows: the local port, and the other end.
+	// BPFRetransmitsOf is the prefix for counters of single connections: the local port and the
+	// other end follow, as in "8080-192.0.2.7:443".
 	BPFRetransmitsOf = "bpf.retransmits.of."
 )
 
-// HostCoreBusy names the processor time of one core that was not idle, in seconds; the number may
-// be "<n>", which stands for any of them.
+// HostCoreBusy returns the name of the busy time of one core, in seconds. number may be "<n>",
+// which stands for any core.
 func HostCoreBusy(number string) string { return HostCore + number + ".busy_seconds" }
 
-// The machine on which the probes run, which is the generator's. Package probe writes these from
-// /proc and /sys. HostCPU… and HostDiskBusy are seconds, and only grow; memory, swap, bytes of disks
-// and of the network are bytes; the rest is counted: packets, segments, connections, faults.
+// The machine on which the probes run, which is the generator's. Package probe reads these from
+// /proc and /sys. HostCPU… and HostDiskBusy are seconds and only grow. Memory, swap, disk and
+// network are bytes. The rest are counts: packets, segments, connections, faults.
 const (
 	HostCPU                = "host.cpu.busy_seconds"
 	HostCPUUser            = "host.cpu.user_seconds"
@@ -127,8 +127,8 @@ const (
 	HostConntrackLimit     = "host.conntrack.limit"
 )
 
-// The sockets that the target listens on and the connections that clients have to it, as package
-// probe finds them by INET_DIAG or in /proc. All are counts, most of them of connections.
+// The sockets on which the target listens, and its clients' connections, which package probe reads
+// from INET_DIAG or /proc. All are counts, most of them of connections.
 const (
 	ListenerQueue          = "listener.queue"
 	ListenerQueueLimit     = "listener.queue_limit"
@@ -141,10 +141,10 @@ const (
 	ListenerClientTimeWait = "listener.clients.time_wait"
 )
 
-// The target's processes and its cgroup, by package probe. Times are in seconds and only grow,
-// sizes are in bytes, and a quota and what the hottest thread uses in processors. The rest is
-// counted: TargetWaiting… are threads by what they wait for, TargetOutgoing… the connections that
-// the target has opened, by their state.
+// The target's processes and its cgroup, from package probe. Times are in seconds and only grow.
+// Sizes are in bytes. A quota and the usage of the hottest thread are in processors. The rest are
+// counts: TargetWaiting… are threads by what they wait for, TargetOutgoing… the connections that
+// the target has opened, by state.
 const (
 	TargetCPU                        = "target.cpu.seconds"
 	TargetCPUUser                    = "target.cpu.user_seconds"
@@ -188,7 +188,8 @@ const (
 	TargetSafepointTime              = "target.safepoint_seconds"
 )
 
-// What a Go service says of its runtime, by package scrape. Times are in seconds, sizes in bytes.
+// What a Go service reports about its runtime, from package scrape. Times are in seconds, sizes in
+// bytes.
 const (
 	GoGoroutines       = "go.goroutines"
 	GoMaxProcs         = "go.gomaxprocs"
@@ -207,8 +208,8 @@ const (
 	GoMutexWait        = "go.mutex.wait_seconds"
 )
 
-// The pools of database/sql, and what the database allows, by package scrape: connections, and
-// times in seconds.
+// The pools of database/sql, and the database's own limit, from package scrape: numbers of
+// connections, and times in seconds.
 const (
 	DBMaxOpen        = "db.max_open"
 	DBMaxIdle        = "db.max_idle"
@@ -224,8 +225,8 @@ const (
 	DBServerLimit    = "db.server_limit"
 )
 
-// What the kernel's perf events counted of the target's threads, by package kernel: all only grow;
-// PerfTaskClock is in seconds.
+// What the kernel's perf events counted for the target's threads, from package kernel. All only
+// grow. PerfTaskClock is in seconds.
 const (
 	PerfContextSwitches = "perf.context_switches"
 	PerfMigrations      = "perf.cpu_migrations"
@@ -239,28 +240,28 @@ const (
 	PerfBranchMisses    = "perf.branch_misses"
 )
 
-// What programs in the kernel counted, by package kernel: times in seconds, added up over threads,
-// and TCP segments.
+// What BPF programs counted, from package kernel: times in seconds, added up over threads, and TCP
+// segments.
 const (
 	BPFOffCPURunnable = "bpf.offcpu.runnable_seconds"
 	BPFOffCPUWaiting  = "bpf.offcpu.waiting_seconds"
 	BPFRetransmits    = "bpf.retransmits"
 )
 
-// Doing begins the names of how many processes of such a service do the same at a moment, as far as
-// their titles say, as PostgreSQL's do: an address and port, a slash, the process's name, another
-// slash and what they do follow it.
+// Doing is the prefix for the number of processes of such a service by activity, if their titles
+// show it, as PostgreSQL's do: an address and port, a slash, the process's name, another slash and
+// the activity follow.
 const Doing = "behind.doing."
 
-// What the target's threads do. The system gives threads a name, and what only counts them is left
-// out of it here: "GC Thread" is all of HotSpot's collector's.
+// What the target's threads do. Threads are grouped by their system name without trailing numbers:
+// "GC Thread" covers all of HotSpot's collector threads.
 const (
-	// ThreadsCPU begins the names of the processor time of the threads of one name, which follows.
+	// ThreadsCPU is the prefix for the processor time of the threads of one name, which follows.
 	ThreadsCPU = "target.threads.cpu_seconds."
-	// ThreadsAt begins the names of how many threads stand in one place: their name, the kind of
-	// place, the system call and the kernel's wait channel follow it, with semicolons between them.
+	// ThreadsAt is the prefix for the number of threads in one place: their name, the kind of
+	// place, the system call and the kernel's wait channel follow, separated by semicolons.
 	ThreadsAt = "target.threads.at."
-	// ThreadsWaiting begins the names of the kinds of places that threads wait in: TargetWaiting….
+	// ThreadsWaiting is the prefix for the kinds of places where threads wait: TargetWaiting….
 	ThreadsWaiting = "target.threads.waiting."
 )
 
@@ -268,32 +269,32 @@ const (
 const (
 	TargetReads     = "target.reads"
 	TargetReadBytes = "target.read_bytes"
-	// TargetOpened begins the names of how often files of one folder, or one file, were seen to have
-	// been opened. The absolute path follows.
+	// TargetOpened is the prefix for how often files of one folder, or one file, were seen to be
+	// opened. The absolute path follows.
 	TargetOpened = "target.files.opened."
-	// TargetLocked begins the names of whether the target holds a lock for writing on a file. The
-	// absolute path follows, behind LockOfSQLite where the lock is one of SQLite's.
+	// TargetLocked is the prefix for whether the target holds a write lock on a file. The absolute
+	// path follows, after LockOfSQLite for a lock of SQLite.
 	TargetLocked = "target.files.locked."
 	LockOfSQLite = "sqlite:"
 )
 
-// What the collectors of a JVM have done, as its own file of figures says.
+// What the collectors of a JVM have done, from the JVM's statistics file.
 const (
-	// TargetCollections begins the names of how often a collector has stopped the target: the name
-	// that the JVM has for the collector follows it.
+	// TargetCollections is the prefix for how often a collector has stopped the target: the JVM's
+	// name of the collector follows.
 	TargetCollections = "target.gc.collections."
-	// TargetCollecting begins the names of for how many seconds it has.
+	// TargetCollecting is the prefix for how many seconds it has stopped the target.
 	TargetCollecting = "target.gc.collecting_seconds."
-	// TargetCollectedFor begins the names of how many of its collections had the same cause, which
+	// TargetCollectedFor is the prefix for the number of collections with the same cause, which
 	// follows.
 	TargetCollectedFor = "target.gc.collected_for."
-	// TargetOld and TargetOldMost are what is in the old generation of the heap, as the last
-	// collection has left it, and what may be.
+	// TargetOld is the size of the heap's old generation after the last collection, and
+	// TargetOldMost its maximum.
 	TargetOld     = "target.gc.old_bytes"
 	TargetOldMost = "target.gc.old_most_bytes"
 )
 
-// What a target may run on, by the names that a run's manifest has.
+// What a target may run on, with the names used in a run's manifest.
 const (
 	RuntimeGo      = "go"
 	RuntimeNode    = "node"
