@@ -9,28 +9,28 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Options are what the steps do not say of themselves.
+// Options are facts that the steps do not contain.
 type Options struct {
-	// Cores of the machine the target runs on; 0 takes what the samples say, or leaves it unknown.
+	// Cores of the target's machine; 0 takes the number from the samples, or leaves it unknown.
 	Cores int
-	// Local says that the generator runs on the target's machine and shares its cores.
+	// Local reports that the generator runs on the target's machine and shares its cores.
 	Local bool
 	// Seed makes resampling repeatable.
 	Seed uint64
 }
 
-// confidence is that of all intervals made here.
+// confidence is that of all intervals computed here.
 const confidence = .95
 
-// replicates is how often the readings are drawn again for an interval.
+// replicates is how often the readings are resampled for an interval.
 const replicates = 300
 
-// blockOfReadings is how many readings that follow each other are drawn together, as a counter's
-// tick that one misses the next one has.
+// blockOfReadings is how many consecutive readings are drawn together: a tick of the counter that
+// one reading misses is in the next one.
 const blockOfReadings = 4
 
-// goodSteps are the steps whose cost per request is that of requests that were served: a refusal
-// costs something else.
+// goodSteps returns the steps whose cost per request is that of served requests: a refusal has
+// another cost.
 func goodSteps(steps []measure.Step) []*measure.Step {
 	var good, all []*measure.Step
 	for i := range steps {
@@ -53,8 +53,8 @@ type reading struct {
 	busy              float64 // in the resource's unit
 }
 
-// readings are those of a counter in a step, from the end of its settling on. idle is what the
-// counter moves by in a second for reasons that are not the target's.
+// readings returns the readings of a counter in a step, after its settling. idle is how much the
+// counter grows per second for reasons other than the target.
 func readings(s *measure.Step, counter string, idle float64) []reading {
 	var all []reading
 	var at int64
@@ -78,15 +78,16 @@ func readings(s *measure.Step, counter string, idle float64) []reading {
 // straight is a line through readings: busy seconds a second = idle + demand × requests a second.
 type straight struct {
 	idle, demand float64
-	// the rates were too much alike to tell idle cost from demand: idle is taken for 0
+	// the rates were too similar to separate idle cost from demand: idle is taken as 0
 	origin bool
 }
 
 // alike is the ratio of the highest to the lowest rate below which idle cost and demand cannot be
-// distinguished.
+// separated.
 const alike = 1.5
 
-// fitStraight fits by least squares, each reading weighted by its length; neither part is below 0.
+// fitStraight fits by least squares, weighting each reading by its length. Idle and demand are at
+// least 0.
 func fitStraight(steps [][]reading) straight {
 	var w, x, y, xx, xy float64
 	low, high := math.Inf(1), 0.0
@@ -117,7 +118,7 @@ func fitStraight(steps [][]reading) straight {
 	return straight{idle: idle, demand: max(demand, 0)}
 }
 
-// redraw draws each step's readings again, in blocks, with the number they had.
+// redraw resamples each step's readings in blocks, keeping their number.
 func redraw(steps [][]reading, r *rand.Rand) [][]reading {
 	again := make([][]reading, len(steps))
 	for i, step := range steps {
@@ -139,7 +140,7 @@ type resource struct {
 	fit       straight
 }
 
-// resources are those that the steps say something of.
+// resources returns the resources that the steps have readings of.
 func resources(steps []measure.Step, o Options) []resource {
 	var target, host, generator resource
 	target.name, target.how = "target cpu", "processor time of the target's process"
@@ -187,9 +188,9 @@ func (r *resource) add(step []reading) {
 	}
 }
 
-// Demands is what one request takes of each resource that was measured, and the rate at which the
-// resource would be used up. A resource is left out where its counters are missing. Probes' samples
-// are read by name: target.cpu.seconds and host.cpu.busy_seconds, which count up, and host.cores.
+// Demands returns what one request takes of each measured resource, and the rate at which the
+// resource would be used up. Resources without counters are left out. The probes' samples are read
+// by name: target.cpu.seconds and host.cpu.busy_seconds, which only grow, and host.cores.
 func Demands(steps []measure.Step, o Options) []Demand {
 	var all []Demand
 	r := rand.New(rand.NewPCG(o.Seed, 0x6a09e667f3bcc909))
@@ -217,7 +218,7 @@ func Demands(steps []measure.Step, o Options) []Demand {
 	return all
 }
 
-// bound is the rate at which a resource is used up.
+// bound returns the rate at which a resource is used up.
 func (r *resource) bound(f straight) float64 {
 	if f.demand <= 0 {
 		return 0
@@ -238,7 +239,7 @@ func (f *straight) words(steps int) string {
 		steps, f.idle)
 }
 
-// percentiles is the interval that so many repetitions of an estimate make. It changes their order.
+// percentiles returns the interval of repeated estimates. It reorders values.
 func percentiles(values []float64, estimate float64) Interval {
 	if len(values) == 0 {
 		return Interval{estimate, estimate, estimate, confidence}

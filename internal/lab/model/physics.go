@@ -8,10 +8,10 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// CheckPhysics checks two laws in each step: Little's, that the mean number of requests in the
-// system is what was served a second times the mean response time; and the utilization law, that
-// the processor was busy for as long as so many requests take by the demand that all steps together
-// show. A breach says that a figure is wrong, not that the target is.
+// CheckPhysics checks two laws in each step. Little's law: the mean number of requests in the
+// system is the throughput times the mean response time. The utilization law: the processor's busy
+// time is that of the served requests, at the demand that all steps together show. A breach means
+// that a measurement is wrong, not that the target is.
 func CheckPhysics(steps []measure.Step, o Options) []Check {
 	var all []Check
 	for i := range steps {
@@ -32,7 +32,7 @@ func CheckPhysics(steps []measure.Step, o Options) []Check {
 	return all
 }
 
-// settled are the windows that are judged, but for the last, which has the drain in it.
+// settled returns the judged windows except the last one, which includes the drain.
 func settled(s *measure.Step) []measure.Window {
 	var all []measure.Window
 	for _, w := range s.Windows {
@@ -46,11 +46,11 @@ func settled(s *measure.Step) []measure.Window {
 // fewest is how many windows a mean of samples needs.
 const fewest = 4
 
-// little checks a step by the number of requests inside at the windows' ends. Those are samples, a
-// few and not independent, so the tolerance is four times their standard error, as if every second
-// one counted, never less than that of Poisson arrivals; 10 % for the time between a request's end
-// and its count; and one request, because arrivals at equal distances meet the windows' ends in
-// step.
+// little checks a step by the number of requests inside at the windows' ends. These are few
+// samples, and not independent. So the tolerance is four times their standard error, counting every
+// second one, with at least the variance of Poisson arrivals. It adds 10 % for the time between a
+// request's end and its count, and one request, because evenly spaced arrivals are in step with the
+// windows' ends.
 func little(s *measure.Step) (Check, bool) {
 	windows := settled(s)
 	var inside, squares, sum, ok, failed, length float64
@@ -76,8 +76,8 @@ func little(s *measure.Step) (Check, bool) {
 		return c, true
 	}
 	deviation := math.Sqrt(max(squares/m-c.Got*c.Got, c.Want))
-	// What was inside at the first window's beginning and is not at the last one's end brings its
-	// whole time to one side of the equation.
+	// A request that is inside at the start of the first window, and not at the end of the last,
+	// adds its whole time to one side of the equation.
 	drift := math.Abs(float64(windows[len(windows)-1].InFlight+windows[len(windows)-1].Waiting)-
 		float64(windows[0].InFlight+windows[0].Waiting)) *
 		sum / ok / length
@@ -94,8 +94,8 @@ func little(s *measure.Step) (Check, bool) {
 	return c, true
 }
 
-// robust is the line through the steps that one odd step does not move: the median of the slopes
-// between any two (Theil and Sen), and the median of what is then left.
+// robust returns a line through the steps that a single odd step does not move: the median of the
+// slopes between any two steps (Theil-Sen), and the median of the residuals.
 func robust(steps [][]reading) straight {
 	var x, y, slopes, left []float64
 	for _, step := range steps {
@@ -121,9 +121,9 @@ func robust(steps [][]reading) straight {
 	return f
 }
 
-// utilization checks a step's processor time against the demand that all steps show, with 15 % for
-// a cost per request that changes with the load, and two ticks of the kernel's accounts, as where
-// the processes' own clocks cannot be read.
+// utilization checks a step's processor time against the demand of all steps. The tolerance is 15 %
+// for a cost per request that changes with the load, and two ticks of the kernel's accounting, for
+// when the processes' own clocks cannot be read.
 func utilization(s *measure.Step, f straight) (Check, bool) {
 	var seconds, requests, busy float64
 	for _, r := range readings(s, measure.TargetCPU, 0) {

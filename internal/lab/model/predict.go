@@ -11,50 +11,51 @@ import (
 	"plimsoll/internal/lab/slo"
 )
 
-// PredictOptions are what a prediction must know beside the steps.
+// PredictOptions are what a prediction needs besides the steps.
 type PredictOptions struct {
 	Options
-	// Poisson says that the line is sought with Poisson arrivals, else with equal distances.
+	// Poisson reports that the line is searched with Poisson arrivals, otherwise with evenly spaced
+	// ones.
 	Poisson bool
-	// Sustained is the share of the workers' time up to which a rate counts as carried, however
-	// patient the objectives are: the search for a line ends before the queue of a rate above the
-	// capacity has become as long as seconds of patience allow. 0 leaves it to the objectives.
+	// Sustained is the maximum share of the workers' time at which a rate counts as carried,
+	// however patient the objectives are: the search for a line ends before the queue of a rate
+	// above the capacity has grown to seconds. 0 leaves the limit to the objectives.
 	Sustained float64
-	// Arrivals is how many requests a step is simulated with, for each station that might explain it;
-	// 0 for 12,000.
+	// Arrivals is how many requests a step is simulated with, for each candidate station; 0 means
+	// 12,000.
 	Arrivals int
 }
 
 const (
-	// mostWorkers is the largest station that is considered.
+	// mostWorkers is the largest station considered.
 	mostWorkers = 256
-	// unseen is how many waiting requests, of all steps, are too few to tell a station from a
-	// larger one.
+	// unseen is the number of waiting requests, over all steps, below which a station cannot be
+	// told from a larger one.
 	unseen = 1
-	// hopeless is how much worse than the best a candidate may be and still be looked at.
+	// hopeless is how much worse than the best a candidate may be and still be considered.
 	hopeless = 40
-	// mostOpen is the probability of more workers than can be determined from the steps, above
-	// which nothing is predicted.
+	// mostOpen is the maximum probability of more workers than the steps can determine. Above it
+	// nothing is predicted.
 	mostOpen = .1
-	// farBeyond is how many times the highest gentle rate a processor's bound may be for it to be
-	// taken for the line where no station can be determined. The gentle rates go up to a third of
-	// the line at least: what lies further away is set by something that they do not show.
+	// farBeyond limits a processor's bound, as a multiple of the highest gentle rate, if no station
+	// can be determined; a bound beyond that does not count as the line. The gentle rates go up to
+	// at least a third of the line, so something that they do not show sets a limit further away.
 	farBeyond = 4
-	// mostSpread is the ratio of an interval's ends beyond which it predicts nothing.
+	// mostSpread is the ratio of an interval's ends above which it predicts nothing.
 	mostSpread = 2
 	// lineArrivals is how many requests each rate of a simulated line is tried with.
 	lineArrivals = 60_000
-	// atMost is the share of a processor's bound up to which a service is taken to keep its
-	// objectives: beyond it the kernel, the scheduler and everything else that runs are in the way.
+	// atMost is the share of a processor's bound up to which a service is assumed to meet its
+	// objectives. Beyond it the kernel, the scheduler and other processes interfere.
 	atMost = .95
 )
 
-// Predict estimates the load line from gentle steps, those below half of it. A closed loop with one
-// connection (Plan.Rate 0) may be among them and shows the service time without any waiting. Two
-// things can set the line, and the lower one does: a resource that is used up, by the demand of
-// each request; and a station with a number of workers, by how requests that find others in flight
-// are delayed. It returns nil and says why when the steps show neither. It takes a few tenths of a
-// second.
+// Predict estimates the load line from gentle steps, those below half of it. They may include a
+// closed loop with one connection (Plan.Rate 0), which shows the service time without any waiting.
+// Two things can set the line, and the lower one does: a resource that is used up, according to
+// each request's demand; and a station with a number of workers, according to how requests are
+// delayed that find others in flight. If the steps show neither, Predict returns nil and the
+// reason. It takes a few tenths of a second.
 func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, why string) {
 	gentle, top := gentleSteps(steps)
 	if len(gentle) == 0 {
@@ -99,14 +100,14 @@ func Predict(steps []measure.Step, s slo.SLO, o PredictOptions) (p *Prediction, 
 		p.Line.Low, p.Line.High = min(station.Low, cpu.Low),
 			max(min(station.High, cpu.High), p.Line.Estimate)
 	}
-	// The gentle steps kept the objectives, so the line is above them, however uncertain the fits
+	// The gentle steps met the objectives, so the line is above them, however uncertain the fits
 	// are.
 	p.Line.Low, p.Line.Estimate, p.Line.High = max(p.Line.Low, top), max(p.Line.Estimate, top),
 		max(p.Line.High, top)
 	return p, ""
 }
 
-// gentleSteps are the steps that say something, with the highest rate among them.
+// gentleSteps returns the steps that can be used, and the highest rate among them.
 func gentleSteps(steps []measure.Step) (gentle []measure.Step, top float64) {
 	for _, s := range steps {
 		t := &s.Totals
@@ -127,8 +128,8 @@ func gentleSteps(steps []measure.Step) (gentle []measure.Step, top float64) {
 	return gentle, top
 }
 
-// predictCPU is the line that a processor sets; nil when none was measured. What a request takes of
-// it is spread as the time it takes alone.
+// predictCPU returns the line that a processor sets; nil if none was measured. The processor time
+// of requests is assumed to have the same distribution as their time when alone.
 func predictCPU(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interval, name string) {
 	form := newProfile(newUncrowded(steps), 0)
 	for _, d := range Demands(steps, o.Options) {
@@ -155,8 +156,8 @@ func predictCPU(steps []measure.Step, s slo.SLO, o PredictOptions) (line *Interv
 	return line, name
 }
 
-// lineOf is the highest rate at which a station with a mean service time keeps every objective, its
-// responses longer by a constant overhead.
+// lineOf returns the highest rate at which a station with a mean service time meets every
+// objective, if a constant overhead is added to its responses.
 func lineOf(
 	station queue.Station, s slo.SLO, overhead float64, o PredictOptions, mean float64,
 ) float64 {
@@ -175,11 +176,11 @@ func lineOf(
 	return lowest
 }
 
-// fewestTimes is how many requests have to show how long a service takes.
+// fewestTimes is how many requests are needed to know the service time.
 const fewestTimes = 100
 
-// predictStation is the line that a hidden station sets, and the station; nil when its size cannot
-// be determined.
+// predictStation returns the line that a hidden station sets, and the station; nil if its size
+// cannot be determined.
 func predictStation(
 	steps []measure.Step, s slo.SLO, o PredictOptions,
 ) (line *Interval, found *Station, how, why string) {
@@ -236,9 +237,9 @@ func predictStation(
 			size, b.service/1e6, b.overhead/1e6), ""
 }
 
-// mixture is the line of all candidates by their probability, with what is uncertain of each: its
-// service time; the form of the service times, which so many requests have shown; and 1.5 % for the
-// simulation. ok is false when it is most likely that there is no line.
+// mixture returns the line over all candidates by probability. For each it includes the uncertainty
+// of its service time, that of the distribution of service times, which shown requests have shown,
+// and 1.5 % for the simulation. ok is false if there is most likely no line.
 func mixture(
 	all []candidate, weights []float64, open int, shown uint64, s slo.SLO, o PredictOptions,
 ) (line Interval, ok bool) {
@@ -266,7 +267,8 @@ func mixture(
 	if mean == 0 {
 		return Interval{}, false
 	}
-	// Where the limit is only a few service times, a little more of these costs much of the line.
+	// If the limit is only a few service times, a slightly longer service time lowers the line a
+	// lot.
 	stretch := max(b.error, .02)
 	leverage := (lineWith(b, b.form, 1-stretch) - lineWith(b, b.form, 1+stretch)) /
 		(2 * stretch * mean)
@@ -293,9 +295,10 @@ func mixture(
 	return percentiles(draws, middle), middle > 0
 }
 
-// overheads are how long of each response no worker may have been busy, in nanoseconds, with how
-// far each is from the usual in standard deviations: on one machine a request spends less than 0.1
-// ms in its kernel and in waking up; across a network that is anybody's guess.
+// overheads returns the candidates for the time of each response in which no worker is busy, in
+// nanoseconds, and the squared distance of each from the usual value in standard deviations. On one
+// machine, a request spends less than 0.1 ms in the kernel and in wakeups. Across a network, the
+// overhead is unknown.
 func overheads(pure *uncrowded, local bool) (values, squares []float64) {
 	shortest := float64(pure.times.Quantile(.005))
 	if !local {
@@ -314,8 +317,8 @@ func overheads(pure *uncrowded, local bool) (values, squares []float64) {
 	return values, squares
 }
 
-// candidates are the stations worth looking at; open is the index of those, taken together, that
-// are too large to be distinguished from larger ones, or -1.
+// candidates returns the plausible stations. open is the index of the candidate that stands for all
+// stations too large to be told from larger ones, or -1.
 func candidates(steps []observed, pure *uncrowded, o PredictOptions) (all []candidate, open int) {
 	values, squares := overheads(pure, o.Local)
 	forms := make([]profile, len(values))
@@ -360,8 +363,9 @@ func candidates(steps []observed, pure *uncrowded, o PredictOptions) (all []cand
 	return all, open
 }
 
-// leastMisfit is that of the overhead with which a candidate explains the steps best. The one for all
-// larger stations must not look worse than the others because it was tried with fewer overheads.
+// leastMisfit returns the misfit of a candidate with the overhead that explains the steps best. The
+// candidate for all larger stations must not look worse only because it was tried with fewer
+// overheads.
 func leastMisfit(
 	steps []observed, c candidate, start float64, values, squares []float64, forms []profile,
 	o PredictOptions,
@@ -374,10 +378,10 @@ func leastMisfit(
 	return least
 }
 
-// weigh is the probability of each candidate. Beforehand a station of twice the size is 0.7 times
-// as likely on a logarithmic scale; that all those that are too large to be distinguished count as
-// one would make light of them. A model that fits badly at its best makes all differences count
-// less.
+// weigh returns the probability of each candidate. Beforehand, a station of twice the size is 0.7
+// times as likely, on a logarithmic scale. The open candidate gets the sum for all larger stations,
+// because counting them as one would give them too little weight. If even the best model fits
+// badly, all differences count less.
 func weigh(all []candidate, open int) (weights []float64, openWeight float64) {
 	least := all[0]
 	for _, c := range all {
@@ -406,7 +410,7 @@ func weigh(all []candidate, open int) (weights []float64, openWeight float64) {
 	return weights, openWeight
 }
 
-// fewestWorkers is the smallest station that is still plausible.
+// fewestWorkers returns the smallest station that is still plausible.
 func fewestWorkers(all []candidate, weights []float64) int {
 	fewest := mostWorkers
 	for i, c := range all {

@@ -12,20 +12,20 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// What gentle steps show of a hidden station is how long requests take by how many others they
-// found in flight: as long as there are free workers that is no longer than when they are alone,
-// and from there on each further one adds a service time ÷ workers. The share that finds all
-// workers busy is small at half the line, and in the percentiles of all requests it cannot be seen:
-// with 8 exponential workers it moves the mean by 0.4 %. Where nobody counted
-// (Totals.ConcurrencyAtSend) the mean of all has to do, and finds a few workers only.
+// Gentle steps show a hidden station by how long requests take, depending on how many others they
+// found in flight. While workers are free, they take no longer than alone; from there on, each
+// further request adds a service time ÷ workers. At half the line, the share that finds all workers
+// busy is small and cannot be seen in the percentiles of all requests: with 8 exponential workers
+// it moves the mean by 0.4 %. Without counts (Totals.ConcurrencyAtSend) the mean of all requests
+// has to do, and it only reveals a few workers.
 
-// bin is the requests of a step that found from low to high others.
+// bin is the requests of a step that found low to high others.
 type bin struct {
 	low, high int
-	count     []float64 // of requests, by how many they found, from low on
+	count     []float64 // requests by how many others they found, starting at low
 	total     float64
 	mean      float64 // nanoseconds
-	variance  float64 // of that mean
+	variance  float64 // of the mean
 }
 
 // observed is what one gentle step shows.
@@ -35,19 +35,19 @@ type observed struct {
 	alone   bool // a closed loop of one connection: each request is alone
 	loops   int
 	bins    []bin
-	drawn   chances // of its simulations
+	drawn   chances // for its simulations
 }
 
-// chances are what is random in the simulations of a step. They are the same for every candidate,
-// so they are drawn once: that takes longer than the simulation itself.
+// chances are the random parts of the simulations of a step. They are the same for every candidate,
+// so they are drawn once: drawing takes longer than the simulation itself.
 type chances struct {
-	at    []int64 // of each arrival, nanoseconds
+	at    []int64 // time of each arrival, nanoseconds
 	loop  []int   // which of the generator's loops sends it
-	value []int   // which of a profile's values its service takes, as far as they were drawn
-	form  int     // how many values that profile has
+	value []int   // index of its service in the profile, as far as drawn
+	form  int     // the number of values of that profile
 }
 
-// draw makes the arrivals again when they are not those of such a profile yet.
+// draw makes new arrivals unless they already fit the profile and the number of arrivals.
 func (c *chances) draw(o *observed, form, arrivals int, seed uint64) {
 	if c.form == form && len(c.at) == arrivals {
 		return
@@ -71,11 +71,11 @@ func (c *chances) draw(o *observed, form, arrivals int, seed uint64) {
 const (
 	// fewestInBin is how many requests a bin's mean needs.
 	fewestInBin = 12
-	// correlated is how much larger the variance of a mean of requests is than if they were
-	// independent: those of one congestion are slow together.
+	// correlated is the factor by which the variance of a mean exceeds that of independent
+	// requests: those in the same congestion are slow together.
 	correlated = 1.25
-	// modelError is the share of a mean by which a real service may differ from the station and yet
-	// be it.
+	// modelError is the share of a mean by which a real service may differ from a station that
+	// models it.
 	modelError = .015
 )
 
@@ -116,8 +116,8 @@ func observe(s *measure.Step) observed {
 	return o
 }
 
-// wholeBin is all requests of a step. The windows' means tell what the requests' dependence on each
-// other does to the variance.
+// wholeBin returns one bin with all requests of a step. The means of the windows show how much the
+// dependence between requests adds to the variance.
 func wholeBin(s *measure.Step) bin {
 	h := serviceOf(s)
 	b := bin{high: measure.MostFound, total: float64(h.Count()), mean: h.Mean()}
@@ -140,7 +140,7 @@ func wholeBin(s *measure.Step) bin {
 	return b
 }
 
-// serviceOf is the step's service times, or its response times where those were not kept.
+// serviceOf returns the step's service times, or its response times if it has none.
 func serviceOf(s *measure.Step) *measure.Sparse {
 	if len(s.Totals.Service.Cells) > 0 {
 		return &s.Totals.Service
@@ -148,16 +148,16 @@ func serviceOf(s *measure.Step) *measure.Sparse {
 	return &s.Totals.Response
 }
 
-// uncrowded is how long requests take that do not wait for others, as well as the steps show it.
+// uncrowded is how long requests take without waiting for others, as far as the steps show it.
 type uncrowded struct {
-	times           measure.Sparse // with the right form, and perhaps some waiting in it
-	mean, deviation float64        // without that waiting, nanoseconds
+	times           measure.Sparse // with the right form, perhaps including some waiting
+	mean, deviation float64        // without waiting, nanoseconds
 }
 
-// newUncrowded takes the times of the closed loop with one connection, in which nobody waits, or
-// else of the lowest rates. Their mean and deviation are those of the requests that found nobody,
-// where these were counted: what waits a little in the others would be taken for a service time
-// that varies.
+// newUncrowded takes the times of the closed loop with one connection, where requests never wait,
+// or else of the lowest rates. If concurrency was counted, their mean and deviation are those of
+// the requests that found no others: a little waiting in the rest would look like a varying service
+// time.
 func newUncrowded(steps []measure.Step) *uncrowded {
 	const enough, enoughAlone, enoughFirst = 1500, 300, 100
 	ordered := slices.Clone(steps)
@@ -190,7 +190,7 @@ func newUncrowded(steps []measure.Step) *uncrowded {
 	return u
 }
 
-// deviation is the standard deviation of the durations in a histogram.
+// deviation returns the standard deviation of the durations in a histogram.
 func deviation(h *measure.Sparse) float64 {
 	mean, squares := h.Mean(), 0.0
 	for _, c := range h.Cells {
@@ -201,13 +201,13 @@ func deviation(h *measure.Sparse) float64 {
 	return math.Sqrt(squares / max(float64(h.Count()), 1))
 }
 
-// profile is a distribution of service times with a mean of 1, as a table of equally likely values.
+// profile is a distribution of service times with mean 1, as a table of equally likely values.
 type profile []float64
 
-// tableSize bounds the table: the tail beyond it is the mean of the last part.
+// tableSize limits the table: its last value, a quantile, stands for the rest of the tail.
 const tableSize = 4096
 
-// newProfile is the form of the times, less a constant overhead.
+// newProfile returns the distribution of the times, minus a constant overhead.
 func newProfile(u *uncrowded, overhead float64) profile {
 	h := &u.times
 	n := int(min(h.Count(), tableSize))
@@ -234,8 +234,7 @@ func newProfile(u *uncrowded, overhead float64) profile {
 	return p
 }
 
-// again is the form as it would look after so many other requests: what few of them show of a tail
-// is uncertain.
+// again resamples the profile with n other requests: the tail that few requests show is uncertain.
 func (p profile) again(n uint64, r *rand.Rand) profile {
 	drawn, sum := make(profile, min(n, tableSize)), 0.0
 	for i := range drawn {
@@ -248,31 +247,31 @@ func (p profile) again(n uint64, r *rand.Rand) profile {
 	return drawn
 }
 
-// service draws from the form with a mean in nanoseconds.
+// service returns a function that draws from the profile, with a mean in nanoseconds.
 func (p profile) service(mean float64) func(*rand.Rand) int64 {
 	return func(r *rand.Rand) int64 { return p.at(r.IntN(len(p)), mean) }
 }
 
-// at is one of the values with that mean, in nanoseconds.
+// at returns value i of the profile with that mean, in nanoseconds.
 func (p profile) at(i int, mean float64) int64 { return int64(p[i]*mean + .5) }
 
-// concurrencyAtSend is what a simulation says of the requests that found so many others.
+// concurrencyAtSend sums up a simulation's requests that found the same number of others.
 type concurrencyAtSend struct{ count, sum, squares float64 }
 
-// end is when a request that is under way will be over.
+// end is when a request under way will be done.
 type end int64
 
 // Before implements heap.Ordered.
 func (e end) Before(o end) bool { return e < o }
 
-// simulated is what a candidate says of one step's load, by concurrency at send.
+// simulated is a candidate's result for one step's load, by concurrency at send.
 type simulated struct {
 	atSend [measure.MostFound + 1]concurrencyAtSend
-	waited float64 // share of the requests that found no free worker
+	waited float64 // share of the requests that found all workers busy
 }
 
-// simulate offers a step's load to a station behind a constant overhead, of which half comes before
-// it and half after it. Calls for one step have the same seed.
+// simulate offers a step's load to a station with a constant overhead, half of it before and half
+// after the station. Calls for one step use the same seed.
 func simulate(
 	o *observed, workers int, form profile, mean, overhead float64, arrivals int, seed uint64,
 ) *simulated {
@@ -309,7 +308,7 @@ func simulate(
 	return &sim
 }
 
-// expect is the mean that a simulation predicts for a bin, and the variance of that mean.
+// expect returns the mean that a simulation predicts for a bin, and the variance of that mean.
 func (s *simulated) expect(b *bin, perWorker float64) (mean, variance float64) {
 	if b.low == 0 && b.high == measure.MostFound {
 		var all concurrencyAtSend
@@ -332,7 +331,8 @@ func (s *simulated) expect(b *bin, perWorker float64) (mean, variance float64) {
 		if c.count == 0 {
 			continue
 		}
-		// Beyond what the simulation met each further request adds one worker's share of a service.
+		// Beyond what the simulation saw, each further request adds one worker's share of a service
+		// time.
 		total += weight * (c.sum/c.count + float64(n-from)*perWorker)
 		squares += weight * (c.squares/c.count - c.sum/c.count*(c.sum/c.count))
 		count += c.count
@@ -343,21 +343,21 @@ func (s *simulated) expect(b *bin, perWorker float64) (mean, variance float64) {
 	return total / b.total, correlated * squares / b.total / count
 }
 
-// candidate is a station that may be the one behind the figures.
+// candidate is a station that may explain the measurements.
 type candidate struct {
 	workers  int
-	overhead float64 // nanoseconds of a response in which no worker is busy
+	overhead float64 // nanoseconds of a response with no worker busy
 	service  float64 // mean, nanoseconds
-	error    float64 // relative standard error of the service
-	misfit   float64 // sum of squared differences, each in its standard errors
+	error    float64 // relative standard error of service
+	misfit   float64 // sum of squared differences, in standard errors
 	bins     int
-	waits    float64 // how many requests of all steps must have waited if this is the station
+	waits    float64 // requests of all steps that waited, if this is the station
 	form     profile
 }
 
 const (
 	simulatedArrivals = 12_000
-	scalings          = 3 // rounds in which the service time is fitted
+	scalings          = 3 // rounds of fitting the service time
 )
 
 // fitService finds the service time with which a candidate explains the steps best.

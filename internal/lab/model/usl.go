@@ -9,12 +9,12 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Point is a throughput, in requests a second, that was reached with so many requests inside on
-// average.
+// Point is a throughput, in requests per second, at a mean number of requests inside.
 type Point struct{ N, X float64 }
 
-// Points are the steps as the scalability law sees them: served a second, and by Little's law the
-// number inside. Steps in which more than 5 % failed say nothing of it.
+// Points returns the steps as the scalability law sees them: the throughput and, by Little's law,
+// the number of requests inside. Steps in which more than 5 % failed are left out, and so are those
+// in which the generator was the limit.
 func Points(steps []measure.Step) []Point {
 	var all []Point
 	for i := range steps {
@@ -28,22 +28,22 @@ func Points(steps []measure.Step) []Point {
 }
 
 const (
-	// fewestPoints is how many different concurrencies three parameters and a doubt need.
+	// fewestPoints is how many different concurrencies a fit of three parameters needs.
 	fewestPoints = 4
-	// mostPoints bounds the work; beyond it every so many points are one.
+	// mostPoints limits the work; with more points, neighbours are averaged.
 	mostPoints = 200
-	// reach is how far beyond the data the law may be asked.
+	// reach is how far beyond the data the law may be used, as a factor.
 	reach = 2
-	// bent is how much the throughput per request inside must fall from the lowest to the highest
-	// concurrency to be called a curve.
+	// bent is the ratio of the throughput per request inside, at the highest to that at the lowest
+	// concurrency, above which the points count as a straight line.
 	bent = .9
-	// uslReplicates is how often the points are drawn again for the intervals.
+	// uslReplicates is how often the points are resampled for the intervals.
 	uslReplicates = 200
 )
 
-// FitUSL fits Gunther's law with λ above 0 and σ and κ between 0 and 1 by least squares of relative
-// errors, as throughputs of a survey lie decades apart. It refuses what the points do not support,
-// and says why in Note: then only Reach means anything.
+// FitUSL fits Gunther's law with λ above 0 and σ and κ between 0 and 1. It uses least squares of
+// relative errors, because the throughputs of a survey are decades apart. If the points do not
+// support a fit, Note gives the reason, and only Reach is meaningful.
 func FitUSL(points []Point, seed uint64) *USL {
 	points = usable(points)
 	u := &USL{}
@@ -55,7 +55,7 @@ func FitUSL(points []Point, seed uint64) *USL {
 			fewestPoints, n)
 		return u
 	}
-	// Each third's mean, so that a single point does not decide.
+	// Means over a third of the points, so that a single point does not decide.
 	third := max(len(points)/3, 1)
 	if perRequest(points[len(points)-third:]) > bent*perRequest(points[:third]) {
 		u.Note = "throughput is still proportional to concurrency: nothing bends yet, " +
@@ -87,7 +87,7 @@ func FitUSL(points []Point, seed uint64) *USL {
 	return u
 }
 
-// peak fills in the maximum where it may be asked for.
+// peak fills in the maximum, if it lies within Reach.
 func (u *USL) peak(l law) {
 	if l.kappa <= 0 || l.sigma >= 1 {
 		u.Note = "no maximum: throughput flattens and does not fall as far as the steps show"
@@ -102,7 +102,7 @@ func (u *USL) peak(l law) {
 	u.PeakN, u.PeakX = n, l.at(n)
 }
 
-// At is the throughput at a concurrency; ok is false where there is no fit, and beyond Reach.
+// At returns the throughput at a concurrency; ok is false without a fit, and beyond Reach.
 func (u *USL) At(n float64) (x float64, ok bool) {
 	if u.Lambda.Estimate == 0 || n <= 0 || n > u.Reach {
 		return 0, false
@@ -120,7 +120,8 @@ func byN(a, b Point) int {
 	return 0
 }
 
-// usable are the points that are numbers above 0, in order of concurrency.
+// usable returns the finite points above 0, in order of concurrency. It averages neighbours if
+// there are more than mostPoints.
 func usable(points []Point) []Point {
 	var all []Point
 	for _, p := range points {
@@ -143,7 +144,7 @@ func usable(points []Point) []Point {
 	return all
 }
 
-// distinct counts concurrencies that are at least 5 % apart. The points are in order.
+// distinct counts concurrencies at least 5 % apart. The points must be in order.
 func distinct(points []Point) (n int) {
 	last := 0.0
 	for _, p := range points {
@@ -170,7 +171,7 @@ func shape(n, sigma, kappa float64) float64 {
 
 func (l law) at(n float64) float64 { return l.lambda * shape(n, l.sigma, l.kappa) }
 
-// r2 is the share of the throughputs' variance that the law explains.
+// r2 returns the share of the throughputs' variance that the law explains.
 func (l law) r2(points []Point) float64 {
 	mean, rest, all := 0.0, 0.0, 0.0
 	for _, p := range points {
@@ -186,8 +187,8 @@ func (l law) r2(points []Point) float64 {
 	return 1 - rest/all
 }
 
-// loss is the sum of squared relative errors with the λ that makes it least, which follows from the
-// other two.
+// loss returns the sum of squared relative errors, with the λ that minimizes it, which follows from
+// the other two parameters.
 func loss(points []Point, sigma, kappa float64) (sum, lambda float64) {
 	var g, gg float64
 	for _, p := range points {
@@ -198,8 +199,9 @@ func loss(points []Point, sigma, kappa float64) (sum, lambda float64) {
 	return float64(len(points)) - g*g/gg, g / gg
 }
 
-// fitLaw searches a logarithmic grid with zero in it and then ever smaller steps around its best
-// point: the loss has flat valleys that lead a gradient astray, and the two parameters are bounded.
+// fitLaw searches a logarithmic grid that includes zero, then takes ever smaller steps around the
+// best point: the loss has flat valleys that mislead a gradient, and the two parameters are
+// bounded.
 func fitLaw(points []Point) law {
 	grid := []float64{0}
 	for e := -8.0; e <= 0; e += .4 {
