@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// MaxRate is the highest rate a profile may reach, bursts included, in arrivals a second.
+	// MaxRate is the highest rate a profile may reach, bursts included, in arrivals per second.
 	MaxRate = 10_000_000
-	// MaxLength is the longest a profile may last: 366 days in nanoseconds.
+	// MaxLength is the maximum length of a profile: 366 days in nanoseconds.
 	MaxLength = int64(366 * 24 * time.Hour)
-	// MaxParts is how many segments, and how many bursts, a profile may have.
+	// MaxParts is the maximum number of segments, and of bursts, of a profile.
 	MaxParts = 1000
 )
 
-// Validate says what is wrong with a profile, in one line that names the segment or burst, counted
-// from 1; nil when Schedule can be asked.
+// Validate returns what is wrong with a profile, in one line that names the segment or burst,
+// counted from 1; nil if Schedule may be called.
 func (p Profile) Validate() error {
 	if len(p.Segments) == 0 {
 		return errors.New("the profile has no segment: give it a rate and a length")
@@ -81,7 +81,7 @@ func checkLength(ns int64) error {
 	return nil
 }
 
-// Length is how long the profile lasts, in nanoseconds.
+// Length returns how long the profile lasts, in nanoseconds.
 func (p Profile) Length() (ns int64) {
 	for _, s := range p.Segments {
 		ns += s.Length
@@ -89,8 +89,8 @@ func (p Profile) Length() (ns int64) {
 	return ns
 }
 
-// Arrivals is how many arrivals the profile has, on average where they are random: the integral of
-// its rate.
+// Arrivals returns the number of arrivals of the profile, the mean if they are random: the integral
+// of its rate.
 func (p Profile) Arrivals() float64 {
 	sum := 0.0
 	for _, s := range p.Segments {
@@ -102,8 +102,8 @@ func (p Profile) Arrivals() float64 {
 	return sum
 }
 
-// Mean is the mean rate of the whole profile, bursts included, in arrivals a second; 0 for an empty
-// one.
+// Mean returns the mean rate of the whole profile, bursts included, in arrivals per second; 0 for
+// an empty one.
 func (p Profile) Mean() float64 {
 	if ns := p.Length(); ns > 0 {
 		return p.Arrivals() / (float64(ns) / 1e9)
@@ -111,7 +111,7 @@ func (p Profile) Mean() float64 {
 	return 0
 }
 
-// Peak is the highest rate that a valid profile reaches, in arrivals a second.
+// Peak returns the highest rate that a valid profile reaches, in arrivals per second.
 func (p Profile) Peak() (rate float64) {
 	for _, x := range p.pieces() {
 		rate = max(rate, x.from, x.to)
@@ -119,8 +119,8 @@ func (p Profile) Peak() (rate float64) {
 	return rate
 }
 
-// At is the rate t nanoseconds after the run's start, in arrivals a second; 0 before the start and
-// from the end on. Where the rate jumps it is that of after the jump.
+// At returns the rate t nanoseconds after the run's start, in arrivals per second. It is 0 before
+// the start and from the end on. Where the rate jumps, it is the rate after the jump.
 func (p Profile) At(t int64) (rate float64) {
 	if t < 0 || t >= p.Length() {
 		return 0
@@ -141,11 +141,11 @@ func (p Profile) At(t int64) (rate float64) {
 	return rate
 }
 
-// at is the segment's rate t nanoseconds after its beginning.
+// at returns the segment's rate t nanoseconds after its start.
 func (s Segment) at(t int64) float64 { return s.From + (s.To-s.From)*float64(t)/float64(s.Length) }
 
-// Scale is the profile with every rate multiplied by a factor; its times stay as they are. It
-// shares no memory with p.
+// Scale returns the profile with every rate multiplied by a factor and the same times. It shares no
+// memory with p.
 func (p Profile) Scale(factor float64) Profile {
 	var scaled Profile
 	for _, s := range p.Segments {

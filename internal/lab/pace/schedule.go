@@ -8,12 +8,12 @@ import (
 	"slices"
 )
 
-// piece is a part of a profile in which the total rate, bursts included, moves evenly.
+// piece is a part of a profile in which the total rate, bursts included, is linear.
 type piece struct {
 	start, end int64   // nanoseconds since the run's start
-	from, to   float64 // arrivals a second
-	before     float64 // the integral of the rate from the run's start until the piece begins
-	until      float64 // … until it ends
+	from, to   float64 // arrivals per second
+	before     float64 // integral of the rate from the run's start to the start of the piece
+	until      float64 // integral to the end of the piece
 }
 
 // pieces cuts the profile at the edges of its segments and bursts.
@@ -54,12 +54,12 @@ func (p Profile) pieces() []piece {
 	return pieces
 }
 
-// reaches is when the integral of the rate reaches sum, which lies within the piece, in nanoseconds
-// since the run's start.
+// reaches returns when the integral of the rate reaches sum, which must lie within the piece, in
+// nanoseconds since the run's start.
 //
-// Within a piece the integral is from·t + slope·t²/2. This form of the root of a quadratic takes no
-// difference of near equal numbers when the rate rises, and has a value when the slope, or the rate
-// at the beginning, is 0.
+// Within a piece the integral is from·t + slope·t²/2. This form of the root of a quadratic
+// subtracts no nearly equal numbers when the rate rises, and is defined when the slope, or the rate
+// at the start, is 0.
 func (x *piece) reaches(sum float64) int64 {
 	part := sum - x.before
 	if part <= 0 {
@@ -75,18 +75,18 @@ func (x *piece) reaches(sum float64) int64 {
 	return min(x.start+int64(math.Round(seconds*1e9)), x.end)
 }
 
-// Schedule is the part of the profile's arrivals that one of several loops sends; loop is from 0 to
-// loops-1. All loops' schedules together are the profile. The profile must be valid, see Validate:
-// anything else is a mistake in the caller, and panics.
+// Schedule returns one loop's part of the profile's arrivals; loop is from 0 to loops-1. The
+// schedules of all loops together make up the profile. Schedule panics if the profile or another
+// argument is not valid; see Validate.
 //
-// Constant arrivals are numbered over all loops, from 0: arrival n is due where the integral of the
-// rate reaches n + ½, and belongs to loop n mod loops. So at any moment the arrivals that were due
-// differ from the integral by a half at most, and of a profile with a whole number of arrivals none
-// sits on its end. Each due time is computed from the integral and not from the one before it: it
-// is exact to a nanosecond after hours too. Seed is not used.
+// Constant arrivals are numbered over all loops, from 0: arrival n is due when the integral of the
+// rate reaches n + ½, and belongs to loop n mod loops. So the number of arrivals due never differs
+// from the integral by more than a half, and no arrival lies on the end of a profile with a whole
+// number of them. Each due time is computed from the integral and not from the previous one, so it
+// is exact to a nanosecond even after hours. seed is not used.
 //
-// Poisson arrivals of a loop are an independent process of an equal share of the rate: unit
-// exponentials added up, taken for values of the integral. The same seed, loop and number of loops
+// Poisson arrivals of a loop are an independent process with an equal share of the rate: sums of
+// unit exponentials are taken as values of the integral. The same seed, loop and number of loops
 // give the same arrivals.
 //
 // Next does not allocate.
@@ -114,15 +114,15 @@ func (p Profile) Schedule(a Arrivals, loop, loops int, seed uint64) Schedule {
 	panic(fmt.Sprintf("pace: %q is not a kind of arrivals", a))
 }
 
-// Offered is a schedule of several loops as plain data, from which each of them, on whatever machine,
-// makes its part.
+// Offered is a schedule of several loops as plain data. Each loop, on any machine, computes its
+// part from it.
 type Offered struct {
 	Profile  Profile
 	Arrivals Arrivals
 	Seed     uint64
 }
 
-// Validate says what is wrong, in one line; nil when Schedule can be asked.
+// Validate returns what is wrong, in one line; nil if Schedule may be called.
 func (o *Offered) Validate() error {
 	if o.Arrivals != Poisson && o.Arrivals != Constant {
 		return fmt.Errorf("%q is not a kind of arrivals: use %s or %s",
@@ -131,13 +131,13 @@ func (o *Offered) Validate() error {
 	return o.Profile.Validate()
 }
 
-// Schedule is the part of one of the loops.
+// Schedule returns the part of one loop.
 func (o *Offered) Schedule(loop, loops int) Schedule {
 	return o.Profile.Schedule(o.Arrivals, loop, loops, o.Seed)
 }
 
-// random is the loop's own stream of random numbers. ChaCha8 has no streams that are alike, however
-// near their keys; the name keeps this one apart from streams that others make of the same seed.
+// random returns the loop's own stream of random numbers. ChaCha8 streams are unrelated even if
+// their keys are similar. The name in the key separates this stream from others with the same seed.
 func random(seed uint64, loop int) *rand.Rand {
 	key := [32]byte{16: 'p', 'a', 'c', 'e'}
 	binary.LittleEndian.PutUint64(key[:], seed)
@@ -145,14 +145,14 @@ func random(seed uint64, loop int) *rand.Rand {
 	return rand.New(rand.NewChaCha8(key))
 }
 
-// course inverts the integral of a profile's rate, for sums that never fall.
+// course inverts the integral of a profile's rate, for sums that never decrease.
 type course struct {
 	pieces []piece // those that are not over
 	last   int64
 }
 
-// reaches is when the integral reaches sum; ok is false when it never does, and stays so. A sum
-// that is reached just where a pause begins counts as reached before it.
+// reaches returns when the integral reaches sum; ok is false if it never does, and then stays
+// false. A sum that is reached exactly where a pause starts counts as reached before it.
 func (c *course) reaches(sum float64) (due int64, ok bool) {
 	for len(c.pieces) > 0 && sum > c.pieces[0].until {
 		c.pieces = c.pieces[1:]
@@ -164,13 +164,13 @@ func (c *course) reaches(sum float64) (due int64, ok bool) {
 	return c.last, true
 }
 
-// constant is the schedule of a loop with arrivals at equal distances.
+// constant is the schedule of a loop with evenly spaced arrivals.
 type constant struct {
 	course
 	next, step float64
 }
 
-// Next is as Schedule says.
+// Next implements Schedule.
 func (s *constant) Next() (due int64, ok bool) {
 	due, ok = s.reaches(s.next)
 	s.next += s.step
@@ -184,7 +184,7 @@ type poisson struct {
 	rng        *rand.Rand
 }
 
-// Next is as Schedule says.
+// Next implements Schedule.
 func (s *poisson) Next() (due int64, ok bool) {
 	s.sum += s.rng.ExpFloat64() * s.loops
 	return s.reaches(s.sum)

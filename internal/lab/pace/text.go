@@ -15,9 +15,9 @@ const (
 		"20s after the start"
 )
 
-// ParseProfile reads a profile as it is given on a command line: "1000:30s,1000-5000:60s,5000:30s"
-// holds a rate, ramps, and holds again; "1000" and "1000-5000" alone take the length that is given,
-// which otherwise is not looked at. The profile is valid and offers something.
+// ParseProfile parses a profile from a command line: "1000:30s,1000-5000:60s,5000:30s" holds a
+// rate, ramps, and holds again. "1000" and "1000-5000" alone use length, which is otherwise
+// ignored. The returned profile is valid and has arrivals.
 func ParseProfile(text string, length time.Duration) (Profile, error) {
 	parts := strings.Split(text, ",")
 	if len(parts) > MaxParts {
@@ -73,8 +73,8 @@ func parseSegment(part string, alone bool, length time.Duration) (Segment, error
 	return s, nil
 }
 
-// ParseBurst reads a burst as it is given on a command line: "3200:8s@20s". Whether it lies within
-// a profile, Validate says.
+// ParseBurst parses a burst from a command line: "3200:8s@20s". Validate checks whether it lies
+// within a profile.
 func ParseBurst(text string) (Burst, error) {
 	fail := func(what string) (Burst, error) {
 		return Burst{}, fmt.Errorf("burst %q: %s: %s", clip(text), what, burstForm)
@@ -102,8 +102,8 @@ func ParseBurst(text string) (Burst, error) {
 	return Burst{rate, at.Nanoseconds(), length.Nanoseconds()}, nil
 }
 
-// parseRate reads a plain decimal number: signs, exponents, hexadecimal and names such as "inf" are
-// refused.
+// parseRate parses a plain decimal number. It rejects signs, exponents, hexadecimal and names such
+// as "inf".
 func parseRate(text string) (float64, error) {
 	text = strings.TrimSpace(text)
 	rate, err := strconv.ParseFloat(text, 64)
@@ -113,8 +113,8 @@ func parseRate(text string) (float64, error) {
 	return rate, nil
 }
 
-// String is the profile as ParseProfile reads it, and each burst after it as ParseBurst reads it,
-// with " + " between.
+// String formats the profile for ParseProfile, followed by each burst for ParseBurst, separated by
+// " + ".
 func (p Profile) String() string {
 	var b strings.Builder
 	for i, s := range p.Segments {
@@ -135,7 +135,7 @@ func (p Profile) String() string {
 
 func plain(rate float64) string { return strconv.FormatFloat(rate, 'f', -1, 64) }
 
-// clip shortens what is quoted in an error.
+// clip shortens a text quoted in an error.
 func clip(text string) string {
 	if len(text) <= 60 {
 		return text
