@@ -9,19 +9,21 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// What Kubernetes does by itself, and a plan has to take into account.
+// Kubernetes behavior that a plan must take into account.
 const (
 	// Reaction is how long the load may have risen before the autoscaler asks for an instance: it
-	// looks every 15 s, at figures that the kubelet and the metrics server have every 15 s.
+	// checks every 15 s, and its metrics from the kubelet and the metrics server are updated every
+	// 15 s.
 	Reaction = 30 * time.Second
-	// tolerance is by what share an instance's load may be above the target without the autoscaler
-	// doing anything (its default).
+	// tolerance is the share by which an instance's load may exceed the target before the
+	// autoscaler acts (its default).
 	tolerance = .1
-	// surge is the share of instances that a rolling update runs more (a Deployment's default).
+	// surge is the share of extra instances during a rolling update (a Deployment's default).
 	surge = .25
 
-	// uneven is by how much smaller a share than of the planned instances a loss may leave of fewer
-	// ones, before they are too few to scale down to: of four over three zones it leaves half.
+	// uneven is how much smaller the share left by a loss may be with fewer than the planned
+	// instances. Numbers with a smaller share are not scaled down to: of four over three zones, a
+	// loss leaves half.
 	uneven = .1
 
 	downWindow, longestWindow = 300, 3600 // seconds; the first is the default
@@ -32,29 +34,29 @@ const (
 )
 
 // Autoscaler is a HorizontalPodAutoscaler that keeps each instance at a rate from which it survives
-// what is planned for.
+// the planned growth and losses.
 type Autoscaler struct {
-	// TargetRate is the requests a second of one instance that it aims at; Limits are what had a
-	// say in that, the lowest decides.
+	// TargetRate is the requests per second of one instance that it aims at. Limits are the bounds
+	// on it; the lowest one decides.
 	TargetRate Figure  `json:"target_rate"`
 	Limits     []Limit `json:"limits,omitempty"`
-	// RequestCPU is resources.requests.cpu: what an instance takes at the line. TargetCPU is the
+	// RequestCPU is resources.requests.cpu: what an instance uses at the line. TargetCPU is the
 	// percentage of it to aim at.
 	RequestCPU Figure `json:"request_cpu"`
 	TargetCPU  int    `json:"target_cpu_percent"`
-	// RequestMemory is resources.requests.memory in bytes; its value is 0 when no resident memory
-	// was sampled.
+	// RequestMemory is resources.requests.memory in bytes; its value is 0 if no resident memory was
+	// sampled and none was computed for connections.
 	RequestMemory Figure `json:"request_memory"`
 	MinReplicas   int    `json:"min_replicas"`
 	MaxReplicas   int    `json:"max_replicas"`
-	// Lag is the time from a rise of the load until a new instance serves, and Grown what the load
-	// may have grown by until then, as a factor.
+	// Lag is the time from a rise of the load until a new instance serves. Grown is the factor by
+	// which the load may have grown by then.
 	Lag   Figure  `json:"lag"`
 	Grown float64 `json:"growth_factor"`
 	// ScaleDownWindow and ScaleUpPeriod are in seconds.
 	ScaleDownWindow int `json:"scale_down_window_seconds"`
 	ScaleUpPeriod   int `json:"scale_up_period_seconds"`
-	// Surge is how many instances a rolling update may run beyond MaxReplicas.
+	// Surge is how many instances a rolling update may run in addition to MaxReplicas.
 	Surge int `json:"surge"`
 }
 
@@ -64,10 +66,10 @@ type Limit struct {
 	Why  string  `json:"why"`
 }
 
-// autoscaler finds the rate of an instance to aim at. Three things must hold when the load is what
-// the autoscaler lets it become: grown until a new instance serves, it is safe; the same with all
-// of the tolerance used up, it is within the line; and so it is when instances are lost, however
-// many there are just then.
+// autoscaler computes the rate of an instance to aim at. Three things must hold at the highest load
+// that the autoscaler allows. Grown until a new instance serves, the load is at most the safe rate.
+// The same with the whole tolerance used up is within the line. It is also within the line when
+// instances are lost, however many there are at that moment.
 func (p *DeploymentPlan) autoscaler(run *record.Run) {
 	if p.CPU == nil {
 		return
@@ -123,14 +125,14 @@ func (p *DeploymentPlan) autoscaler(run *record.Run) {
 	p.doubtAutoscaler(a, run)
 }
 
-// left is the share of so many instances that the worst loss leaves.
+// left returns the share of the instances that the worst loss leaves.
 func (p *DeploymentPlan) left(count int) float64 {
 	return 1 - float64(p.mostLost(count))/float64(count)
 }
 
-// thinnest is the number of instances, among those that the autoscaler is to run, of which a loss
-// leaves the smallest share. From the planned ones downwards a loss may leave a little less than of
-// those; fewer are not to be run.
+// thinnest returns the number of instances, among those that the autoscaler may run, of which a
+// loss leaves the smallest share. Below the planned number, a loss may leave slightly less than of
+// the planned ones; numbers for which it leaves even less are not run.
 func (p *DeploymentPlan) thinnest() int {
 	thin := p.Instances.Count
 	bound := (1-uneven)*p.left(thin) - 1e-9
@@ -142,9 +144,9 @@ func (p *DeploymentPlan) thinnest() int {
 	return thin
 }
 
-// fewest is how many instances must be run, so that of these and of any number above the ones that
-// a loss leaves carry what the autoscaler lets all of them have. From the planned ones on they do,
-// as there is never more than the planned rate.
+// fewest returns the minimum number of instances. At that number and any higher one, the instances
+// left after a loss must carry the load that the autoscaler allows all of them. From the planned
+// number on they do, because the load never exceeds the planned rate.
 func (p *DeploymentPlan) fewest(target float64) int {
 	least := max(fewestReplicas, p.Options.Zones)
 	for n := p.Instances.Count; n >= least; n-- {
@@ -155,7 +157,7 @@ func (p *DeploymentPlan) fewest(target float64) int {
 	return least
 }
 
-// request sets what an instance asks of its node, and the target as a percentage of that.
+// request sets what an instance requests from its node, and the target as a percentage of that.
 func (p *DeploymentPlan) request(a *Autoscaler, run *record.Run) {
 	c := p.CPU
 	a.RequestCPU = Figure{
@@ -181,7 +183,7 @@ func (p *DeploymentPlan) request(a *Autoscaler, run *record.Run) {
 	}
 }
 
-// doubtAutoscaler says where processor time is a poor guide.
+// doubtAutoscaler adds cautions where processor time is a poor metric for scaling.
 func (p *DeploymentPlan) doubtAutoscaler(a *Autoscaler, run *record.Run) {
 	c := p.CPU
 	if at := c.at(a.TargetRate.Value); c.Idle.Value > .5*at {

@@ -9,36 +9,36 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// CPU is what an instance takes of the processor: busy cores = Idle + PerRequest × requests a
-// second.
+// CPU is an instance's processor usage: busy cores = Idle + PerRequest × requests per second.
 type CPU struct {
-	Idle       Figure `json:"idle"`        // cores, whatever the rate
+	Idle       Figure `json:"idle"`        // cores, at any rate
 	PerRequest Figure `json:"per_request"` // seconds
-	// PerRequestError is the half width of the 95 % interval of PerRequest, in seconds; 0 when too
-	// few steps tell.
+	// PerRequestError is the half width of the 95 % interval of PerRequest, in seconds; 0 if there
+	// are too few steps.
 	PerRequestError float64 `json:"per_request_error_seconds"`
 	// AtSafe, AtLine: cores
 	AtSafe Figure `json:"at_safe"`
 	AtLine Figure `json:"at_line"`
-	// Error is the half width of the 95 % interval of AtLine, in cores; 0 when too few steps tell.
+	// Error is the half width of the 95 % interval of AtLine, in cores; 0 if there are too few
+	// steps.
 	Error float64 `json:"error_cores"`
-	Steps int     `json:"steps"` // that it was fitted to
+	Steps int     `json:"steps"` // used for the fit
 }
 
-// point is what a step shows of a gauge at a rate.
+// point is the mean value of a gauge in a step, at the step's rate.
 type point struct{ rate, value float64 }
 
-// The steps that count towards the cost of a request.
+// The steps used for the cost of a request.
 const (
-	mostFailed = .05 // share of a step's requests; a refusal costs something else than an answer
+	mostFailed = .05 // share of a step's requests; refusing costs differently from answering
 	// alike is the ratio of the highest to the lowest rate below which the cost of idling cannot be
-	// distinguished from the cost of a request.
+	// separated from the cost of a request.
 	alike = 1.5
-	// beyond is how far above the line's upper end a step still shows what a request costs: well
-	// beyond it there are retries and queues.
+	// beyond is how far above the line's upper end a step may be: further above there are retries
+	// and queues.
 	beyond = 1.05
-	// The most that is believed of a sample. A run directory may come from anywhere, and from more
-	// than this nothing finite could be computed.
+	// Upper limits of plausible samples. A run directory may come from anywhere, and larger values
+	// would give results that are not finite.
 	mostCores = 1e12 // busy
 	mostHeld  = 1e9  // connections
 	mostBytes = 1e18 // resident
@@ -67,8 +67,8 @@ func (p *DeploymentPlan) processor(run *record.Run) {
 
 func (c *CPU) at(rate float64) float64 { return c.Idle.Value + c.PerRequest.Value*rate }
 
-// usable says whether a step shows what requests cost: it is of a phase in which the service was
-// warm and never profiled, and its requests were served.
+// usable reports whether a step shows what requests cost: the service was warm and not profiled,
+// the step is not of the overload or the recovery, and its requests were served.
 func usable(s *measure.Step) bool {
 	switch s.Plan.Phase {
 	case measure.PhaseWarmUp, measure.PhaseHalf, measure.PhaseAtLine, measure.PhaseOverload,
@@ -79,7 +79,7 @@ func usable(s *measure.Step) bool {
 	return total > 0 && float64(s.Totals.Ended.Failed()) <= mostFailed*float64(total)
 }
 
-// busy is how many cores the target kept busy in each step that counts.
+// busy returns how many cores the target kept busy in each step that counts.
 func (p *DeploymentPlan) busy(run *record.Run) (points []point) {
 	for i := range run.Steps {
 		s := &run.Steps[i]
@@ -94,7 +94,7 @@ func (p *DeploymentPlan) busy(run *record.Run) (points []point) {
 	return points
 }
 
-// fitBusy is nil without points. The error is that at a rate.
+// fitBusy returns nil without points. The error is the one at rate.
 func fitBusy(points []point, rate float64) *CPU {
 	if len(points) == 0 {
 		return nil
@@ -125,7 +125,7 @@ func fitBusy(points []point, rate float64) *CPU {
 	return c
 }
 
-// straight fits value = a + b × rate; ok is false when the rates are too few or too much alike.
+// straight fits value = a + b × rate; ok is false if the rates are too few or too similar.
 func straight(points []point) (line, bool) {
 	if len(points) == 0 || highest(points) < alike*lowest(points) {
 		return line{}, false

@@ -9,23 +9,23 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// What is kept back of a database's connections.
+// Database connections that are reserved.
 const (
 	reservedSuperuser = 3 // PostgreSQL's superuser_reserved_connections, its default
-	reservedOthers    = 5 // migrations, monitoring, and a person who looks what is wrong
+	reservedOthers    = 5 // migrations, monitoring, and a person who debugs
 )
 
-// Database is the pool of connections that each instance may have.
+// Database is the connection pool of each instance.
 type Database struct {
 	PerInstance Figure `json:"per_instance"`
-	// Needed is how many an instance has in use at once, at its target's rate, in all but one
-	// moment of a thousand; nil when the run does not tell.
+	// Needed is the maximum that an instance has in use at its target's rate, in all but one moment
+	// of a thousand; nil if the run does not show it.
 	Needed *Figure `json:"needed,omitempty"`
-	// Enough is meaningful when Needed is there.
+	// Enough is meaningful only with Needed.
 	Enough bool `json:"enough"`
 }
 
-// database shares the database's connections among as many instances as there may ever be.
+// database divides the database's connections by the maximum number of instances.
 func (p *DeploymentPlan) database(run *record.Run) {
 	o := &p.Options
 	if o.DatabaseConnections == 0 {
@@ -47,7 +47,7 @@ func (p *DeploymentPlan) database(run *record.Run) {
 	p.needed(d, run)
 }
 
-// most is how many instances there may be, and how many a rolling update adds.
+// most returns the maximum number of instances, and how many a rolling update adds.
 func (p *DeploymentPlan) most() (most, surging int, from string) {
 	if a := p.Autoscaler; a != nil {
 		return a.MaxReplicas, a.Surge, "the most that the autoscaler makes"
@@ -56,9 +56,9 @@ func (p *DeploymentPlan) most() (most, surging int, from string) {
 	return n, int(ceil(surge * float64(n))), "as planned"
 }
 
-// needed compares the pool with what was in use. By Little's law the mean in use is rate × the time
-// that a request holds a connection, so it is a straight line over the rates; moments of more come
-// as chance has it (Poisson).
+// needed compares the pool with the connections in use. By Little's law the mean in use is the rate
+// times the time that a request holds a connection, so it is proportional to the rate. Higher
+// momentary values are random (Poisson).
 func (p *DeploymentPlan) needed(d *Database, run *record.Run) {
 	rate := p.Instances.Safe.Value
 	if p.Autoscaler != nil {
@@ -98,7 +98,7 @@ func (p *DeploymentPlan) needed(d *Database, run *record.Run) {
 	}
 	perRequest := held / moments
 	mean := perRequest * rate
-	const rare = 3.09 // standard deviations that one moment of a thousand lies above
+	const rare = 3.09 // standard deviations that one moment in a thousand exceeds
 	need := max(1, ceil(mean+rare*math.Sqrt(mean)))
 	d.Needed = &Figure{
 		need,

@@ -6,19 +6,19 @@ import (
 	"plimsoll/internal/lab/stats"
 )
 
-// confidence is that of all intervals made here.
+// confidence is that of all intervals computed here.
 const confidence = .95
 
 // line is y = Σ coefficient·x by ordinary least squares.
 type line struct {
 	coefficients []float64
 	inverse      [][]float64 // of XᵀX
-	sigma        float64     // standard deviation of what the line leaves unexplained
-	free         int         // degrees of freedom: points less coefficients
+	sigma        float64     // standard deviation of the residuals
+	free         int         // degrees of freedom: points minus coefficients
 }
 
-// leastSquares fits rows of x, of the same length, to y. ok is false when there are not more points
-// than coefficients, or when the rows do not determine them.
+// leastSquares fits rows of x, all of the same length, to y. ok is false unless there are more
+// points than coefficients, and if the rows do not determine them.
 func leastSquares(rows [][]float64, y []float64) (l line, ok bool) {
 	if len(rows) == 0 || len(rows) <= len(rows[0]) {
 		return line{}, false
@@ -69,8 +69,8 @@ func leastSquares(rows [][]float64, y []float64) (l line, ok bool) {
 	return l, true
 }
 
-// invert inverts a small symmetric matrix by Gauss and Jordan, with pivoting; ok is false when it
-// is as good as singular.
+// invert inverts a small symmetric matrix by Gauss-Jordan elimination with pivoting; ok is false if
+// it is nearly singular.
 func invert(square [][]float64) (inverse [][]float64, ok bool) {
 	k := len(square)
 	work := make([][]float64, k)
@@ -114,8 +114,8 @@ func (l *line) value(x []float64) (y float64) {
 	return y
 }
 
-// doubt is how far a further point at x may lie from the line, at the package's confidence. It
-// grows with the distance from what was measured.
+// doubt returns how far a further point at x may lie from the line, at the package's confidence. It
+// grows with the distance from the measured points.
 func (l *line) doubt(x []float64) float64 {
 	spread := 1.0
 	for i := range x {
@@ -126,7 +126,7 @@ func (l *line) doubt(x []float64) float64 {
 	return l.student() * l.sigma * math.Sqrt(spread)
 }
 
-// error is the half width of a coefficient's interval.
+// error returns the half width of a coefficient's interval.
 func (l *line) error(i int) float64 {
 	return l.student() * l.sigma * math.Sqrt(l.inverse[i][i])
 }

@@ -8,9 +8,10 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// HeadroomManifest is a ScaledObject (KEDA 2) as YAML that scales the Deployment on the headroom
-// that a plimsoll gateway in front of it measures, rather than on processor time: it shows limits
-// that no processor does, such as a pool of connections. It is nil when the plan has no autoscaler.
+// HeadroomManifest returns a ScaledObject (KEDA 2) as YAML. It scales the Deployment by the
+// headroom that a plimsoll gateway in front of it measures, instead of by processor time: headroom
+// also shows limits that no processor metric does, such as a connection pool. It is nil if the plan
+// has no autoscaler.
 func (p *DeploymentPlan) HeadroomManifest() []byte {
 	a := p.Autoscaler
 	if a == nil || p.Line.Estimate <= 0 {
@@ -44,7 +45,7 @@ func (p *DeploymentPlan) HeadroomManifest() []byte {
 	return b.Bytes()
 }
 
-// usedShare is the share of the line that an instance is to be used to, rounded down to hundredths.
+// usedShare returns the share of the line to use of each instance, rounded down to hundredths.
 func (p *DeploymentPlan) usedShare() float64 {
 	share := p.Autoscaler.TargetRate.Value / p.Line.Estimate
 	return min(max(math.Floor(100*share)/100, .01), .99)

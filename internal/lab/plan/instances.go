@@ -7,46 +7,45 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// Instances is how many there have to be, and what is left of them when some are lost.
+// Instances is how many there must be, and what is left if some are lost.
 type Instances struct {
-	// Safe is what one instance is given at most, requests a second.
+	// Safe is the maximum for one instance, in requests per second.
 	Safe Figure `json:"safe"`
-	// Needed is how many carry the rate when all are well; Count how many carry it when some are
-	// lost too.
+	// Needed is how many carry the rate without losses; Count is how many carry it with losses too.
 	Needed int    `json:"needed"`
 	Count  int    `json:"count"`
-	Each   Figure `json:"each"` // requests a second of each of Count
-	// Losses are what happens to Count when some go away.
+	Each   Figure `json:"each"` // requests per second of each of Count
+	// Losses are the effects of losing some of Count.
 	Losses []Loss `json:"losses,omitempty"`
-	// Added says which loss asked for more than Needed; empty when none did.
+	// Added names the loss that requires more than Needed; empty if none does.
 	Added string `json:"added,omitempty"`
 }
 
-// Loss is what the others have to carry when some instances are lost.
+// Loss is the load on the remaining instances after a loss.
 type Loss struct {
 	What string `json:"what"` // "one instance", "one zone of 3"
 	Remainder
-	// Before is what it would have been with Needed instances, where that is fewer.
+	// Before is the same for Needed instances, if these are fewer.
 	Before *Remainder `json:"before,omitempty"`
 }
 
-// Remainder is the instances that are left, and what each carries.
+// Remainder is the instances that are left, and the load on each.
 type Remainder struct {
 	Lost int     `json:"lost"`
 	Left int     `json:"left"`
 	Each float64 `json:"each_per_second"` // 0 when none is left
-	// Share of the line's lower end that this is; above 1 the objectives no longer hold.
+	// Share of the line's lower end that Each is. Above 1 the objectives no longer hold.
 	Share float64 `json:"share"`
 	Holds bool    `json:"holds"`
 }
 
-// errMany is of a rate that so small a line cannot carry.
+// errMany is the error for a rate far above what the line can carry.
 var errMany = fmt.Errorf("the rate would need more than %d instances of this line: "+
 	"make the service carry more before you plan for this rate", mostInstances)
 
-// instances finds the smallest number that carries the rate, also with one instance or one zone
-// lost. What the headroom is for is just such a loss, so those that are left may be loaded up to
-// the line itself.
+// instances finds the smallest number that carries the rate, even if one instance or one zone is
+// lost. The headroom exists for such a loss, so the remaining instances may be loaded up to the
+// line itself.
 func (p *DeploymentPlan) instances() error {
 	o := &p.Options
 	safe := p.Line.Low * (1 - o.Headroom)
@@ -105,8 +104,8 @@ func (p *DeploymentPlan) holds(count int) bool {
 	return true
 }
 
-// losses are what happens to so many instances that are spread over the zones as evenly as can be.
-// The zone that is lost is one with the most.
+// losses returns the effects of each loss on count instances that are spread over the zones as
+// evenly as possible. The lost zone is one with the most instances.
 func (p *DeploymentPlan) losses(count int) []Loss {
 	all := []Loss{p.loss("one instance", count, 1)}
 	if z := p.Options.Zones; z > 1 {
@@ -115,8 +114,8 @@ func (p *DeploymentPlan) losses(count int) []Loss {
 	return all
 }
 
-// mostLost is how many of so many instances the worst loss takes: all of the fullest zone, or one
-// where there is but one zone.
+// mostLost returns how many of count instances the worst loss takes: the fullest zone, or one
+// instance if there is only one zone.
 func (p *DeploymentPlan) mostLost(count int) int {
 	if z := p.Options.Zones; z > 1 {
 		return (count + z - 1) / z
@@ -134,5 +133,5 @@ func (p *DeploymentPlan) loss(what string, count, lost int) Loss {
 	return l
 }
 
-// ceil is the next whole number, where a rounding error of the division above one does not count.
+// ceil rounds up to a whole number, ignoring a rounding error of the division before it.
 func ceil(v float64) float64 { return math.Ceil(v - 1e-9) }

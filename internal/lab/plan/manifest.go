@@ -8,8 +8,8 @@ import (
 	"plimsoll/internal/lab/format"
 )
 
-// Manifest is the HorizontalPodAutoscaler as YAML, for kubectl apply, with the Deployment's part
-// that it relies on in comments; nil when the plan has no autoscaler.
+// Manifest returns the HorizontalPodAutoscaler as YAML, for kubectl apply. Comments contain the
+// part of the Deployment that it relies on. It is nil if the plan has no autoscaler.
 func (p *DeploymentPlan) Manifest() []byte {
 	a := p.Autoscaler
 	if a == nil {
@@ -88,9 +88,9 @@ func (p *DeploymentPlan) behavior(b *bytes.Buffer, indent string) {
 	say("      - type: Pods\n%s        value: 1\n%s        periodSeconds: 60", indent, indent)
 }
 
-// spread is what keeps the instances even over the zones, indented to stand in a pod's spec; empty
-// when there is one zone. A zone whose nodes are gone must not count as one that has none, or
-// nothing could be started in the others.
+// spread returns the constraint that keeps the instances even over the zones, indented for a pod's
+// spec; empty if there is one zone. A zone whose nodes are gone must not count as a zone without
+// instances, or nothing could start in the others.
 func (p *DeploymentPlan) spread() string {
 	if p.Options.Zones < 2 {
 		return ""
@@ -105,7 +105,7 @@ func (p *DeploymentPlan) spread() string {
 		"              app: " + p.Options.Deployment + "\n"
 }
 
-// resources is the value of a container's resources, indented to stand under it.
+// resources returns the value of a container's resources, indented to go under it.
 func (p *DeploymentPlan) resources() string {
 	a := p.Autoscaler
 	s := fmt.Sprintf("            requests:\n              cpu: %.0fm\n", a.RequestCPU.Value*1000)
@@ -115,8 +115,8 @@ func (p *DeploymentPlan) resources() string {
 	return s
 }
 
-// comment writes a text as comments. A run directory may come from anywhere, and what it says must
-// not end a comment: everything that YAML or a terminal takes for more than a letter is replaced.
+// comment writes a text as comments. A run directory may come from anywhere, and its text must not
+// end a comment. So every character with a special meaning for YAML or a terminal is replaced.
 func comment(b *bytes.Buffer, indent, text string) {
 	for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
 		b.WriteString(strings.TrimRight(indent+"# "+format.Clean(line), " ") + "\n")

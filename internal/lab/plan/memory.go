@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	// fewestPoints is how many different numbers of connections a line is drawn through: two make a
-	// line whatever lies between them.
+	// fewestPoints is how many different numbers of connections a fit needs: two always make a
+	// line.
 	fewestPoints = 3
-	// fewestForActive is how many steps it takes to tell what an active connection takes from what
-	// an idle one does, and mostAlike how closely the two may go together in them.
+	// fewestForActive is how many steps are needed to separate the memory of active connections
+	// from that of idle ones. mostAlike is the maximum correlation of the two in those steps.
 	fewestForActive = 6
 	mostAlike       = .95
-	// far is how many times more connections than were measured make a guess of an extrapolation.
+	// far is the factor beyond the measured connections from which an extrapolation is a guess.
 	far = 10
 )
 
-// Memory is what so many connections of one instance take: Base + PerConnection × all + PerActive ×
-// active ones.
+// Memory is the memory for the connections of one instance: Base + PerConnection × all + PerActive
+// × active ones.
 type Memory struct {
 	Idle   int    `json:"idle"`
 	Active int    `json:"active"`
@@ -32,33 +32,33 @@ type Memory struct {
 	Error         float64 `json:"error_bytes"`
 	Base          Figure  `json:"base"`
 	PerConnection Figure  `json:"per_connection"`
-	// PerActive is nil where the steps do not tell active connections from idle ones.
+	// PerActive is nil if the steps cannot separate active connections from idle ones.
 	PerActive *Figure `json:"per_active,omitempty"`
 	// PerConnectionError and PerActiveError are half widths of 95 % intervals, in bytes.
 	PerConnectionError float64       `json:"per_connection_error_bytes"`
 	PerActiveError     float64       `json:"per_active_error_bytes"`
 	Points             []MemoryPoint `json:"points,omitempty"`
-	// Beyond is how many times more connections are asked for than were measured at most.
+	// Beyond is the requested number of connections divided by the highest measured one.
 	Beyond float64     `json:"beyond_factor"`
 	Table  []MemoryRow `json:"table,omitempty"`
 }
 
-// MemoryPoint is a step that was measured.
+// MemoryPoint is a measured step.
 type MemoryPoint struct {
 	Connections float64 `json:"connections"`
 	Active      float64 `json:"active"`
 	Bytes       float64 `json:"bytes"`
 }
 
-// MemoryRow is what the model says of further numbers of connections, of which the share asked for
-// is active.
+// MemoryRow is the model's result for another number of connections, with the same share of active
+// ones as requested.
 type MemoryRow struct {
 	Connections int     `json:"connections"`
 	Bytes       float64 `json:"bytes"`
 	Error       float64 `json:"error_bytes"`
 }
 
-// memory models the resident memory by the connections, where that was asked for.
+// memory models the resident memory by the number of connections, if requested.
 func (p *DeploymentPlan) memory(run *record.Run, more []*record.Run) {
 	o := &p.Options
 	if o.Idle+o.Active == 0 {
@@ -130,8 +130,8 @@ func newMemory(l line, active bool, points []MemoryPoint, o *Options) *Memory {
 	return m
 }
 
-// fitMemory tells active connections apart where the steps do, and where that makes sense: an
-// active one takes no less than an idle one.
+// fitMemory separates active connections from idle ones if the steps allow it and the result makes
+// sense: an active one must not take less than an idle one.
 func fitMemory(points []MemoryPoint) (l line, active, ok bool) {
 	bytes := make([]float64, len(points))
 	two, three := make([][]float64, len(points)), make([][]float64, len(points))
@@ -149,8 +149,8 @@ func fitMemory(points []MemoryPoint) (l line, active, ok bool) {
 	return l, false, ok
 }
 
-// memoryPoints are the steps that have resident memory. The warm-up's is not yet what it will be,
-// and the recovery's still what it was under overload.
+// memoryPoints returns the steps with resident memory. In the warm-up, memory is not yet at its
+// final level; in the recovery, it is still at that of the overload.
 func memoryPoints(runs []*record.Run) (points []MemoryPoint) {
 	for _, run := range runs {
 		for i := range run.Steps {
@@ -186,7 +186,7 @@ func memoryPoints(runs []*record.Run) (points []MemoryPoint) {
 	return points
 }
 
-// residentAtMost is the highest resident memory of a run, in bytes; 0 when there is none.
+// residentAtMost returns the highest resident memory of a run, in bytes; 0 if there is none.
 func residentAtMost(run *record.Run) (bytes float64) {
 	for i := range run.Steps {
 		for _, sample := range run.Steps[i].Samples {
@@ -198,8 +198,8 @@ func residentAtMost(run *record.Run) (bytes float64) {
 	return bytes
 }
 
-// distinct is how many numbers of connections there are that differ by a twentieth at least: a few
-// that were lost and made again tell nothing new.
+// distinct counts the numbers of connections that differ by at least a twentieth: a few connections
+// lost and reopened add no information.
 func distinct(points []MemoryPoint) (n int) {
 	all := make([]float64, len(points))
 	for i, at := range points {
@@ -227,8 +227,8 @@ func most(points []MemoryPoint) float64 {
 	}).Connections
 }
 
-// correlation is how closely connections and active ones go together, −1 to 1; 1 when one of them
-// does not vary.
+// correlation returns the correlation of all and active connections, −1 to 1; 1 if one of them does
+// not vary.
 func correlation(points []MemoryPoint) float64 {
 	n := float64(len(points))
 	var x, y, xx, yy, xy float64

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Share is a share as it is typed: "20%", "20 %", "0.2".
+// Share is a share as typed: "20%", "20 %", "0.2".
 type Share float64
 
-// UnmarshalText reads a share. Its error says how one is written.
+// UnmarshalText parses a share. Its error shows the format.
 func (s *Share) UnmarshalText(text []byte) error {
 	v, ok := share(string(text))
 	if !ok {
@@ -20,11 +20,10 @@ func (s *Share) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Growth is a share of the load that it grows by in a minute, as it is typed: "5%/min", "0.1%/s",
-// "80%/h".
+// Growth is the share by which the load grows per minute, as typed: "5%/min", "0.1%/s", "80%/h".
 type Growth float64
 
-// UnmarshalText reads a growth. Its error says how one is written.
+// UnmarshalText parses a growth. Its error shows the format.
 func (g *Growth) UnmarshalText(text []byte) error {
 	amount, unit, found := strings.Cut(string(text), "/")
 	minutes := map[string]float64{
@@ -46,7 +45,7 @@ func (g *Growth) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// share reads a finite number that may be a percentage.
+// share parses a finite number that may be a percentage.
 func share(text string) (v float64, ok bool) {
 	text = strings.TrimSpace(text)
 	number, isPercent := strings.CutSuffix(text, "%")

@@ -1,9 +1,9 @@
-// Package plan says what a load line means for production: how many instances carry a rate, what
-// happens when some of them are lost, what an autoscaler has to aim at, how many database
-// connections each instance may have, and how much memory a number of connections takes. It is
-// arithmetic on the run directory of a survey. It must not measure, and knows no clock, no network
-// and no terminal. Every figure says where it comes from. What a run does not show is reported as
-// missing and not guessed.
+// Package plan computes what a load line means for production: how many instances carry a rate,
+// what happens if some are lost, what an autoscaler should aim at, how many database connections
+// each instance may have, and how much memory a number of connections takes. It is arithmetic on
+// the run directory of a survey. It must not measure, or know a clock, a network or a terminal.
+// Every number says where it comes from. What a run does not show is reported as missing, not
+// guessed.
 package plan
 
 import (
@@ -17,9 +17,9 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// The bounds of what can be asked for. Beyond them a plan would be arithmetic about nothing.
+// Limits of the options. Beyond them a plan would be meaningless.
 const (
-	// MostConnections is the most connections of one instance that memory is computed for.
+	// MostConnections is the maximum number of connections of one instance to compute memory for.
 	MostConnections = 1_000_000
 	mostRate        = 1e9
 	mostInstances   = 100_000
@@ -29,33 +29,33 @@ const (
 	mostDatabase    = 1_000_000
 )
 
-// Options are what is asked for.
+// Options are the requirements of a plan.
 type Options struct {
-	// Rate is the requests a second, at the busiest, that all instances carry together.
+	// Rate is the peak rate in requests per second that all instances carry together.
 	Rate float64 `json:"rate_per_second"`
-	// Headroom is the share of the line's lower end that is kept free, 0 up to but not including 1.
+	// Headroom is the share of the line's lower end to keep free, from 0 to below 1.
 	Headroom float64 `json:"headroom_share"`
-	// PodStart is the time from an instance's creation until it serves as fast as the others; 0 is
-	// at once.
+	// PodStart is the time from an instance's creation until it serves as fast as the others; 0
+	// means at once.
 	PodStart time.Duration `json:"pod_start_ns"`
-	// Growth is by what share the load may grow in a minute; 0 is not faster than the autoscaler
-	// follows.
+	// Growth is the share by which the load may grow per minute; 0 means that it grows no faster
+	// than the autoscaler follows.
 	Growth float64 `json:"growth_share_per_minute"`
-	// DatabaseConnections is what the database allows all its clients together; 0 asks for no pool.
+	// DatabaseConnections is the database's limit over all clients; 0 plans no pool.
 	DatabaseConnections int `json:"database_connections"`
-	// Zones that the instances are spread over evenly; 1 or 0 is one.
+	// Zones is how many zones the instances are spread over evenly; 0 means one.
 	Zones int `json:"zones"`
-	// Idle and Active are the connections of one instance that memory is asked for; both 0 asks for
+	// Idle and Active are the connections of one instance to compute memory for; both 0 computes
 	// none.
 	Idle   int `json:"idle"`
 	Active int `json:"active"`
-	// Deployment names the Deployment that the autoscaler scales; "service".
+	// Deployment is the name of the Deployment that the autoscaler scales; default "service".
 	Deployment string `json:"deployment"`
 }
 
 var deploymentName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-// check refuses what no plan can be made for; its errors say what to give instead.
+// check rejects options for which there is no plan. Its errors say what to give instead.
 func (o *Options) check() error {
 	switch {
 	case !(o.Rate > 0 && o.Rate <= mostRate):
@@ -84,36 +84,36 @@ func (o *Options) check() error {
 	return nil
 }
 
-// Figure is a number with where it comes from.
+// Figure is a number and where it comes from.
 type Figure struct {
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"` // "/s", "cores", "bytes", "s", "connections"
 	How   string  `json:"how"`
 }
 
-// DeploymentPlan is what came out. A part that is nil could not be planned, or was not asked for;
-// Missing tells the first from the second.
+// DeploymentPlan is the result. A part that is nil could not be planned or was not requested;
+// Missing distinguishes the two.
 type DeploymentPlan struct {
 	Target  string  `json:"target"`
 	SLO     string  `json:"slo"`
 	Mix     string  `json:"mix"`
 	Options Options `json:"options"`
-	// Line is the load line of one instance, as it was surveyed.
+	// Line is the surveyed load line of one instance.
 	Line       *model.Interval `json:"line_per_second,omitempty"`
 	Instances  *Instances      `json:"instances,omitempty"`
 	CPU        *CPU            `json:"cpu,omitempty"`
 	Autoscaler *Autoscaler     `json:"autoscaler,omitempty"`
 	Database   *Database       `json:"database,omitempty"`
 	Memory     *Memory         `json:"memory,omitempty"`
-	// Cautions say what to bear in mind, Missing what was asked for and cannot be planned, and how
-	// to come by it.
+	// Cautions are what to keep in mind. Missing lists what was requested and cannot be planned,
+	// and how to make it available.
 	Cautions []string `json:"cautions,omitempty"`
 	Missing  []string `json:"missing,omitempty"`
 }
 
-// Make plans from the run of a survey. more are further runs of the same service, for the memory of
-// other numbers of connections. An error is of the options alone; what the runs do not tell is in
-// Missing.
+// Make plans from the run of a survey. more are further runs of the same service, for the memory at
+// other numbers of connections. An error is only about the options, or a rate that needs too many
+// instances; what the runs do not show is in Missing.
 func Make(run *record.Run, more []*record.Run, o Options) (*DeploymentPlan, error) {
 	if o.Zones == 0 {
 		o.Zones = 1
@@ -142,7 +142,7 @@ func Make(run *record.Run, more []*record.Run, o Options) (*DeploymentPlan, erro
 	return p, nil
 }
 
-// line takes the load line from a run; ok is false when it has none to plan with.
+// line takes the load line from a run; ok is false if the run has none to plan with.
 func (p *DeploymentPlan) line(run *record.Run) (ok bool) {
 	missing := func(why string) bool {
 		p.Missing = append(p.Missing, "instances, autoscaler and database pools: "+why)
