@@ -2,20 +2,20 @@ package stats
 
 import "math"
 
-// NormalQuantile is the value that a normal variable stays below with probability p, which lies
-// between 0 and 1.
+// NormalQuantile returns the value that a standard normal variable stays below with probability p,
+// which must be between 0 and 1.
 func NormalQuantile(p float64) float64 { return math.Sqrt2 * math.Erfinv(2*p-1) }
 
-// normalTail is the probability that a normal variable is above z.
+// normalTail returns the probability that a standard normal variable is above z.
 func normalTail(z float64) float64 { return math.Erfc(z/math.Sqrt2) / 2 }
 
-// StudentQuantile is the value that Student's t with so many degrees of freedom, at least 1, stays
-// below with probability p, above a half.
+// StudentQuantile returns the value that Student's t with df degrees of freedom, at least 1, stays
+// below with probability p, which must be above a half.
 func StudentQuantile(p, df float64) float64 {
 	if df > 200 {
 		return NormalQuantile(p)
 	}
-	// The square of t, divided by itself plus df, is a beta variable.
+	// t² ÷ (t² + df) is a beta variable.
 	x := betaQuantile(2*p-1, .5, df/2)
 	return math.Sqrt(df * x / (1 - x))
 }
@@ -64,7 +64,8 @@ func betaFraction(x, a, b float64) float64 {
 	return f
 }
 
-// betaQuantile is the inverse of beta in x, by halving: 60 steps are as good as a float64 gets.
+// betaQuantile returns the inverse of beta in x, by bisection: 60 steps reach the precision of a
+// float64.
 func betaQuantile(p, a, b float64) float64 {
 	low, high := 0.0, 1.0
 	for range 60 {

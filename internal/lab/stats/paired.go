@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// mostExactPairs bounds the pairs whose signed ranks are counted exactly. Above it the normal
-// approximation is good to three digits.
+// mostExactPairs is the maximum number of pairs whose signed ranks are counted exactly. Above it,
+// the normal approximation is good to three digits.
 const mostExactPairs = 60
 
-// SignedRank is the two-sided probability that differences which are as likely to be above zero as
-// below it would lean to one side as clearly as these do (Wilcoxon 1945): the test for pairs that
-// were measured under the same conditions. It is exact, ties included, up to 60 differences. Those
-// of zero say nothing and are left out; infinite ones count by their sign, and it is 1 when nothing
-// is left.
+// SignedRank is the test for pairs measured under the same conditions (Wilcoxon 1945). It returns
+// the two-sided probability that differences equally likely to be above and below zero would lean
+// to one side as clearly as these do. It is exact, ties included, up to 60 differences. Differences
+// of zero carry no information and are left out, as are NaNs. Infinite ones count by their sign. It
+// is 1 if no difference is left.
 func SignedRank(differences []float64) (p float64) {
 	ranks, positive := signedRanks(differences)
 	n, all := len(ranks), 0
@@ -36,8 +36,8 @@ func SignedRank(differences []float64) (p float64) {
 	return min(2*normalTail((float64(all)/2-float64(least)-1)/math.Sqrt(variance)), 1)
 }
 
-// signedRanks are the ranks of the sizes of the differences that are not zero, and the sum of those
-// above zero. All are doubled, so that the middle of tied ranks is whole.
+// signedRanks returns the ranks of the absolute differences that are not zero, and the sum of the
+// ranks of the positive ones. All are doubled, so that the mean rank of ties is a whole number.
 func signedRanks(differences []float64) (ranks []int, positive int) {
 	d := slices.DeleteFunc(slices.Clone(differences), func(v float64) bool {
 		return v == 0 || math.IsNaN(v)
@@ -60,8 +60,8 @@ func signedRanks(differences []float64) (ranks []int, positive int) {
 	return ranks, positive
 }
 
-// signedWays is in how many of the 2^n ways to give the ranks signs the positive ones have each
-// sum.
+// signedWays returns, for each sum, in how many of the 2^n sign assignments the positive ranks add
+// up to it.
 func signedWays(ranks []int) []float64 {
 	all := 0
 	for _, r := range ranks {
@@ -79,10 +79,11 @@ func signedWays(ranks []int) []float64 {
 	return ways
 }
 
-// Shift is the middle of the differences and its interval, as belong to SignedRank: the median of
-// the means of any two of them (Hodges and Lehmann 1963), and those means between which it lies
-// with at least that confidence. When there are too few differences for the confidence, the
-// interval is from the smallest to the largest of them: LeastPairs says how many it takes.
+// Shift returns the center of the differences and its interval, consistent with SignedRank: the
+// median of the means of all pairs of differences (Hodges and Lehmann 1963), and the pair means
+// between which it lies with at least the given confidence. With too few differences for the
+// confidence, the interval is from the smallest to the largest; LeastPairs says how many are
+// needed.
 func Shift(differences []float64, confidence float64) Interval {
 	n := len(differences)
 	if n == 0 {
@@ -99,7 +100,8 @@ func Shift(differences []float64, confidence float64) Interval {
 	return Interval{means[at], Median(means), means[len(means)-1-at]}
 }
 
-// signedCut is how many sums of ranks, from 0 on, have at most the probability tail together.
+// signedCut returns how many sums of ranks, counted from 0, have a total probability of at most
+// tail.
 func signedCut(n int, tail float64) int {
 	if n > mostExactPairs {
 		f := float64(n)
@@ -119,9 +121,9 @@ func signedCut(n int, tail float64) int {
 	return k
 }
 
-// MedianInterval is the median of independent values, and the values between which the true one
-// lies with at least that confidence, by counting alone. When there are too few values for it,
-// which is fewer than 6 at 95 %, the interval is from the smallest to the largest.
+// MedianInterval returns the median of independent values, and the values between which the true
+// median lies with at least the given confidence, by counting alone. With too few values for the
+// confidence, which is fewer than 6 at 95 %, the interval is from the smallest to the largest.
 func MedianInterval(values []float64, confidence float64) Interval {
 	v := slices.Sorted(slices.Values(values))
 	n := len(v)
@@ -140,10 +142,10 @@ func MedianInterval(values []float64, confidence float64) Interval {
 	return Interval{v[at], Median(v), v[n-1-at]}
 }
 
-// Holm is what is left of the probabilities of several tests when all of them are looked at
-// together (Holm 1979): the chance that even one of them is called real by accident is at most
-// alpha when those below alpha are. level is, for each, the share of alpha that it was compared
-// with: 1 ÷ (tests not yet decided). The order is that of p.
+// Holm corrects the probabilities of several tests that are judged together (Holm 1979): if those
+// below alpha are called real, the probability that even one of them is so by chance is at most
+// alpha. level is, for each test, the share of alpha that it was compared with: 1 ÷ (tests not yet
+// decided). Both are in the order of p.
 func Holm(p []float64, alpha float64) (corrected, level []float64) {
 	order := make([]int, len(p))
 	for i := range order {
@@ -156,7 +158,7 @@ func Holm(p []float64, alpha float64) (corrected, level []float64) {
 		level[i] = 1 / float64(undecided)
 		so = max(so, min(p[i]*float64(len(p)-nth), 1))
 		corrected[i] = so
-		// What comes after the first that is not real is compared with the same share as that one.
+		// Tests after the first one that is not real are compared with the same share as that one.
 		if stopped = stopped || so >= alpha; !stopped {
 			undecided--
 		}
@@ -164,8 +166,9 @@ func Holm(p []float64, alpha float64) (corrected, level []float64) {
 	return corrected, level
 }
 
-// LeastPairs is the fewest pairs with which SignedRank can call a difference real among so many
-// tests that are corrected together: with fewer even the clearest one could be chance.
+// LeastPairs returns the minimum number of pairs with which SignedRank can call a difference real, if
+// that many tests are corrected together. With fewer pairs, even the clearest difference could be
+// chance.
 func LeastPairs(alpha float64, tests int) int {
 	return max(int(math.Floor(1-math.Log2(alpha/float64(max(tests, 1)))))+1, 1)
 }

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// exactProduct bounds the work of the exact distribution of ranks; above it the normal
+// exactProduct limits the work for the exact distribution of ranks. Above it, the normal
 // approximation is good to three digits.
 const exactProduct = 900
 
-// MannWhitney is the two-sided probability that two sets of independent values from the same
+// MannWhitney returns the two-sided probability that two sets of independent values from the same
 // distribution would differ in rank as clearly as these do (Mann and Whitney 1947). It is exact for
-// small sets without ties, else by the normal approximation with corrections for ties and for
-// continuity. It is 1 when a set is empty.
+// small sets without ties. Otherwise it uses the normal approximation, with corrections for ties
+// and continuity. It is 1 if a set is empty.
 func MannWhitney(a, b []float64) (p float64) {
 	n, m := len(a), len(b)
 	if n == 0 || m == 0 {
@@ -45,9 +45,9 @@ func MannWhitney(a, b []float64) (p float64) {
 	return min(2*normalTail((math.Abs(u-float64(n*m)/2)-.5)/math.Sqrt(variance)), 1)
 }
 
-// exactRank is twice the probability of u or fewer: the number of ways to put n values among m with
-// so many inversions is that of the partitions that the Gaussian binomial coefficient counts, built
-// up one value at a time.
+// exactRank returns twice the probability of u or fewer. The number of ways to place n values among
+// m with a given number of inversions is a coefficient of the Gaussian binomial, built up one value
+// at a time.
 func exactRank(n, m, u int) float64 {
 	ways := make([]float64, n*m+1)
 	ways[0] = 1
@@ -63,7 +63,7 @@ func exactRank(n, m, u int) float64 {
 	return min(2*sum(ways[:u+1])/sum(ways), 1)
 }
 
-// ties are the sizes of the groups of equal values, those of one left out.
+// ties returns the sizes of the groups of equal values, leaving out groups of one.
 func ties(values []float64) (sizes []float64) {
 	v := slices.Sorted(slices.Values(values))
 	for i := 0; i < len(v); {

@@ -2,8 +2,8 @@ package stats
 
 import "math"
 
-// autocovariance is that of a series at a distance, divided by the length as is usual, so that all
-// of them together are a valid spectrum.
+// autocovariance returns the autocovariance of a series at a lag. As is usual it is divided by the
+// length, so that all lags together give a valid spectrum.
 func autocovariance(series []float64, mean float64, lag int) (c float64) {
 	for i := range len(series) - lag {
 		c += (series[i] - mean) * (series[i+lag] - mean)
@@ -11,11 +11,11 @@ func autocovariance(series []float64, mean float64, lag int) (c float64) {
 	return c / float64(len(series))
 }
 
-// BlockLength is how many values of a series belong into one block of a circular block bootstrap,
-// from the series' own autocorrelation: the rule of Politis and White (2004) with the correction of
-// Patton, Politis and White (2009), and half as much again: theirs has the best variance on
-// average, which is too small half of the time, and an interval from it covers less than it says.
-// It is at least 1 and at most a third of the series.
+// BlockLength returns how many values of a series to put into one block of a circular block
+// bootstrap, from the series' own autocorrelation: the rule of Politis and White (2004) with the
+// correction of Patton, Politis and White (2009), times 1.5. Their length has the best variance on
+// average, so it is too short half of the time, and intervals from it cover less than they claim.
+// The result is at least 1 and at most a third of the series.
 func BlockLength(series []float64) int {
 	n := len(series)
 	if n < 9 {
@@ -42,7 +42,8 @@ func BlockLength(series []float64) int {
 	return min(max(int(math.Ceil(length)), 1), most)
 }
 
-// insignificantFrom is the distance after which several correlations in a row are within the noise.
+// insignificantFrom returns the lag after which several consecutive correlations are within the
+// noise.
 func insignificantFrom(series []float64, mean, zero float64) int {
 	n := float64(len(series))
 	digits := math.Log10(n)
@@ -61,9 +62,9 @@ func insignificantFrom(series []float64, mean, zero float64) int {
 	return max(last-inRow, 1)
 }
 
-// CorrelationTime is how many values of a series carry as much as one independent value: 1 + 2Σρ,
-// summed up to where the sum is a fifth of the distance (Sokal's window), at least 1. It cannot
-// exceed what the series is long enough to show.
+// CorrelationTime returns how many values of a series carry as much information as one independent
+// value: 1 + 2Σρ, summed up to a lag of five times the sum (Sokal's window), at least 1. It cannot
+// exceed what a series of that length can show.
 func CorrelationTime(series []float64) float64 {
 	n := len(series)
 	if n < 4 {
@@ -84,8 +85,9 @@ func CorrelationTime(series []float64) float64 {
 	return max(time, 1)
 }
 
-// Trend is the two-sided probability that a series without any trend would go up or down as clearly
-// as this one does (Mann 1945, Kendall), for independent values. It is 1 for fewer than 4 values.
+// Trend returns the two-sided probability that a series without any trend would rise or fall as
+// clearly as this one does, for independent values (Mann 1945, Kendall). It is 1 for fewer than 4
+// values.
 func Trend(series []float64) (p float64) {
 	n := len(series)
 	if n < 4 {

@@ -1,7 +1,6 @@
-// Package stats says how certain figures are that were measured one after the other, and therefore
-// depend on each other: intervals by block bootstrap, shares of rare events, a rank test, trends.
-// It is arithmetic on numbers. It must know nothing of requests, steps or where the numbers come
-// from.
+// Package stats computes the uncertainty of measurements that were made one after the other and are
+// therefore correlated: intervals by block bootstrap, shares of rare events, a rank test, trends.
+// It is arithmetic on numbers. It must not know requests, steps, or where the numbers come from.
 package stats
 
 import (
@@ -10,16 +9,16 @@ import (
 	"slices"
 )
 
-// Interval is an estimate and the range that the true value lies in, with the confidence it was
-// asked for.
+// Interval is an estimate and the range that contains the true value, with the requested
+// confidence.
 type Interval struct{ Low, Point, High float64 }
 
-// Ratio is the interval of Σbad ÷ Σtotal over windows that follow each other, by a circular block
-// bootstrap: whole blocks of so many windows are drawn, so that what hangs together stays together.
-// The two series have the same length, block is at least 1 and at most that length (it is brought
-// into the range), confidence lies between 0 and 1. The percentiles are widened as Student's t is
-// wider than the normal distribution for the number of blocks there are, because the bootstrap
-// alone covers too little when they are few. All is 0 when total is.
+// Ratio returns the interval of Σbad ÷ Σtotal over consecutive windows, by a circular block
+// bootstrap: it draws whole blocks of block windows, to keep correlated windows together. The two
+// series must have the same length. block is clamped to between 1 and that length. confidence is
+// between 0 and 1. The percentiles are widened, for the number of blocks, by as much as Student's t
+// is wider than the normal distribution, because with few blocks the bootstrap alone covers too
+// little. All is 0 if total is.
 func Ratio(
 	bad, total []float64, block, replicates int, confidence float64, rng *rand.Rand,
 ) Interval {
@@ -53,7 +52,7 @@ func Ratio(
 	}
 }
 
-// Mean is the interval of the mean of a series whose values follow each other, as Ratio makes it.
+// Mean returns the interval of the mean of a series of consecutive values, computed as in Ratio.
 func Mean(series []float64, block, replicates int, confidence float64, rng *rand.Rand) Interval {
 	ones := make([]float64, len(series))
 	for i := range ones {
@@ -62,20 +61,20 @@ func Mean(series []float64, block, replicates int, confidence float64, rng *rand
 	return Ratio(series, ones, block, replicates, confidence, rng)
 }
 
-// few is how much wider an interval from so many blocks has to be than one from very many. Two
-// blocks count as one: neighbours still hang together a little, and the length was itself taken
-// from the data. Counted fully, intervals of 95 % covered 88 % of the time.
+// few returns how much wider an interval from that many blocks must be than one from very many. Two
+// blocks count as one, because neighbors are still slightly correlated and the block length was
+// estimated from the same data. With a full count, intervals of 95 % covered 88 % of the time.
 func few(blocks, confidence float64) float64 {
 	df := max(blocks/2, 1)
 	p := 1 - (1-confidence)/2
 	return StudentQuantile(p, df) / NormalQuantile(p) * math.Sqrt((df+1)/df)
 }
 
-// Share is the interval of the share of rare bad events among all, over windows that follow each
-// other. It is the wider, on each side, of the bootstrap's and of the exact binomial one (Clopper
-// and Pearson, 1934) with the counts divided by designEffect: how many events come together, at
-// least 1, as DesignEffect measures it. The bootstrap knows nothing of what it has not seen: from 0
-// bad of 500 it would say that bad ones do not exist.
+// Share returns the interval of the share of rare bad events among all, over consecutive windows.
+// On each side it is the wider of two: that of the bootstrap, and the exact binomial one (Clopper
+// and Pearson, 1934) with the counts divided by designEffect. designEffect is how many events come
+// together, at least 1, as returned by DesignEffect. The bootstrap cannot know what it has not
+// seen: from 0 bad events of 500 it would conclude that there are none.
 func Share(
 	bad, total []float64, designEffect float64, block int, confidence float64, rng *rand.Rand,
 ) Interval {
@@ -87,8 +86,8 @@ func Share(
 	return in
 }
 
-// Binomial is the interval of Clopper and Pearson for bad of total, which need not be whole
-// numbers: effective counts of events that come together are not. It is 0 to 1 when total is 0.
+// Binomial returns the interval of Clopper and Pearson for bad of total. The counts may be
+// fractions, as effective counts of events that come together are. It is 0 to 1 if total is 0.
 func Binomial(bad, total, confidence float64) Interval {
 	if total <= 0 {
 		return Interval{0, 0, 1}
@@ -105,14 +104,14 @@ func Binomial(bad, total, confidence float64) Interval {
 	return in
 }
 
-// Above says whether bad of total prove, at 95 %, that the share of bad ones is above share: 2 of 120
-// do not prove more than 1 %.
+// Above reports whether bad of total prove, at 95 %, that the share of bad events is above share: 2
+// of 120 do not prove more than 1 %.
 func Above(bad, total, share float64) bool { return Binomial(bad, total, .9).Low > share }
 
-// Needed is about how many events have to be seen until an interval that Share gave, in, is below
-// allowed, if the share of bad ones stays as it is and they go on to come designEffect at a time.
-// It has two significant digits. ok is false where no number is enough, as the share is not below
-// allowed, or none that anybody can see.
+// Needed returns roughly how many events must be seen until the interval in, as returned by Share,
+// is below allowed, if the share of bad events stays the same and they still come designEffect at a
+// time. The number has two significant digits. ok is false if no number is enough, because the
+// share is not below allowed, or if the number is impossibly large.
 func Needed(
 	in Interval, bad, total, designEffect, allowed, confidence float64,
 ) (n float64, ok bool) {
@@ -140,7 +139,7 @@ func Needed(
 			low = middle
 		}
 	}
-	// Where the bootstrap is the wider of the two it decides, and its width falls with the root of
+	// If the bootstrap's interval is the wider one, it decides. Its width falls with the root of
 	// the number.
 	if in.High > exact(1) {
 		spread := (in.High - in.Point) / (allowed - in.Point)
@@ -153,9 +152,9 @@ func Needed(
 	return math.Ceil(n/digit) * digit, true
 }
 
-// DesignEffect is by how much the variance of Σbad ÷ Σtotal is larger than it would be if the
-// events were independent of each other: the variance over circular blocks of so many windows,
-// divided by the binomial one. It is 1 at least, and 1 when there is nothing to tell it from.
+// DesignEffect returns how much larger the variance of Σbad ÷ Σtotal is than for independent
+// events: the variance over circular blocks of block windows, divided by the binomial one. It is at
+// least 1, and 1 if there is no information.
 func DesignEffect(bad, total []float64, block int) float64 {
 	n := len(bad)
 	p := quotient(sum(bad), sum(total))
@@ -173,14 +172,14 @@ func DesignEffect(bad, total []float64, block int) float64 {
 		squares += run * run
 		run -= bad[i] - p*total[i]
 	}
-	// The mean over n blocks is the variance of one block; blocks of n windows have few degrees of
-	// freedom, which the last factor gives back.
+	// The mean over n blocks is the variance of one block. Blocks of n windows have few degrees of
+	// freedom; the last factor corrects for that.
 	blocks := float64(n) / float64(block)
 	variance := squares / float64(n) * blocks * blocks / max(blocks-1, .5)
 	return max(variance/(sum(total)*p*(1-p)), 1)
 }
 
-// Median is the middle of the values, 0 without any. It does not change them.
+// Median returns the median of the values, 0 without any. It does not change them.
 func Median(values []float64) float64 {
 	v := slices.Sorted(slices.Values(values))
 	switch n := len(v); {
@@ -193,7 +192,7 @@ func Median(values []float64) float64 {
 	}
 }
 
-// sorted is the quantile of sorted values, between two of them where it falls between.
+// sorted returns the quantile of sorted values, interpolating between two of them.
 func sorted(v []float64, q float64) float64 {
 	at := q * float64(len(v)-1)
 	i := min(int(at), len(v)-1)
