@@ -2,17 +2,17 @@ package queue
 
 import "math/rand/v2"
 
-// Arrivals is a stream of arrivals in virtual time. It is a value of one owner.
+// Arrivals is a stream of arrivals in virtual time. It must not be used concurrently.
 type Arrivals struct {
-	rng   *rand.Rand // nil for equal distances
-	gap   float64    // mean nanoseconds between two
+	rng   *rand.Rand // nil for even spacing
+	gap   float64    // mean nanoseconds between two arrivals
 	at    float64
 	begun bool
 }
 
-// NewArrivals makes a stream of so many requests a second, which is above 0: Poisson's when
-// exponential, else at equal distances. The same seed gives the same stream at every rate, but for
-// its scale: two rates can be compared without the noise between two draws.
+// NewArrivals makes a stream with a rate in requests per second, which must be above 0: Poisson if
+// exponential, otherwise evenly spaced. The same seed gives the same stream at every rate, only
+// scaled, so that rates can be compared without the noise of separate draws.
 func NewArrivals(rate float64, exponential bool, seed uint64) *Arrivals {
 	a := &Arrivals{gap: 1e9 / rate}
 	if exponential {
@@ -25,7 +25,7 @@ func arrivalsRandom(seed uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, 0xda942042e4dd58b5))
 }
 
-// Next is when the next request arrives, in nanoseconds.
+// Next returns when the next request arrives, in nanoseconds.
 func (a *Arrivals) Next() int64 {
 	switch {
 	case a.rng != nil:
@@ -37,19 +37,19 @@ func (a *Arrivals) Next() int64 {
 	return int64(a.at)
 }
 
-// The search for a line: it doubles at most this often to find a rate that is too high, and halves
-// the distance until it is this share of the rate.
+// The search for a line: the maximum number of doublings to find a rate that is too high, and the
+// share of the rate at which halving the distance ends.
 const (
 	lineDoublings = 64
 	linePrecision = 2e-4
 )
 
-// Line is the true load line of a station: the highest rate, in requests a second, at which at most
-// a share of the requests is refused or is answered more than limit nanoseconds after its arrival;
-// a limit of 0 counts refusals only. Each rate is tried with so many arrivals (200,000 put it
-// within about 1 %), of which the first tenth is not counted, and all rates with the same random
-// numbers. It is 0 when no load is light enough, and the workers' capacity when no load is ever too
-// heavy.
+// Line returns the true load line of a station: the highest rate, in requests per second, at which
+// at most share of the requests are refused or answered more than limit nanoseconds after their
+// arrival. A limit of 0 counts only refusals. Each rate is tried with arrivals requests (200,000
+// put the line within about 1 %), not counting the first tenth, and all rates with the same random
+// numbers. The line is 0 if no load is light enough, and the workers' capacity if limit is 0 and
+// the room is unbounded.
 func Line(
 	s Station, exponentialArrivals bool, limit int64, share float64, arrivals int, seed uint64,
 ) float64 {
@@ -80,7 +80,7 @@ func Line(
 	return (low + high) / 2
 }
 
-// meanService draws the mean of the service time in nanoseconds.
+// meanService estimates the mean service time in nanoseconds from draws.
 func meanService(s Station, seed uint64) float64 {
 	const draws = 20_000
 	r, sum := rand.New(rand.NewPCG(seed, 0x2545f4914f6cdd1d)), 0.0
@@ -90,17 +90,17 @@ func meanService(s Station, seed uint64) float64 {
 	return max(sum/draws, 1)
 }
 
-// trial is one station under one objective. All rates are tried with the same random numbers, so
-// these are drawn once: drawing takes longer than queueing.
+// trial is one station under one objective. All rates are tried with the same random numbers, which
+// are drawn only once, because drawing takes longer than queueing.
 type trial struct {
 	station  Station
 	seed     uint64
 	limit    int64
 	share    float64
-	gaps     []float64 // between arrivals, as shares of the mean gap; nil for equal distances
+	gaps     []float64 // between arrivals, as shares of the mean gap; nil for even spacing
 	services []int64   // nanoseconds, as many as any rate has needed so far
 	arrivals int
-	next     int // of services, in the rate that is being tried
+	next     int // index into services, at the rate being tried
 }
 
 func newTrial(
@@ -133,7 +133,7 @@ func newTrial(
 	return t
 }
 
-// meets says whether a rate keeps the objective.
+// meets reports whether a rate meets the objective.
 func (t *trial) meets(rate float64) bool {
 	t.next = 0
 	q, gap, at := New(t.station, t.seed), 1e9/rate, 0.0
