@@ -1,7 +1,6 @@
-// Package disk keeps directories of results so that they can be trusted. A document is replaced
-// whole or not at all, a line that was cut off can be recognized, what is written is on the disk
-// when a call returns, and nothing outside a directory is written to through it. It must not know
-// what the files contain.
+// Package disk stores directories of results reliably. A document is replaced completely or not at
+// all, a truncated line can be recognized, data is on the disk when a call returns, and nothing
+// outside a directory is written through it. It must not know what the files contain.
 package disk
 
 import (
@@ -17,29 +16,29 @@ import (
 	"slices"
 )
 
-// Disk is what a writer asks of a file system, for one directory. Names are relative to it. Tests
-// put one in its place that is full.
+// Disk is what a writer needs of a file system, for one directory. Names are relative to it. Tests
+// replace it with a disk that is full.
 type Disk interface {
-	// Name is the directory.
+	// Name returns the directory.
 	Name() string
-	// Create makes a file that must not be there yet, to append to.
+	// Create makes a file to append to. The file must not exist.
 	Create(name string) (File, error)
 	Mkdir(name string) error
 	Rename(from, to string) error
 	RemoveAll(name string) error
-	// Sync makes the names in a directory last; the file's own bytes are the file's Sync.
+	// Sync makes the names in a directory durable; File.Sync does so for a file's bytes.
 	Sync(dir string) error
 	Close() error
 }
 
-// File is a file that is being written.
+// File is a file being written.
 type File interface {
 	io.WriteCloser
 	Sync() error
 	Truncate(size int64) error
 }
 
-// folder is a directory on the real disk; nothing outside of it can be reached through it.
+// folder is a directory on the real disk. Nothing outside it can be reached through it.
 type folder struct{ *os.Root }
 
 func (f folder) Create(name string) (File, error) {
@@ -56,8 +55,8 @@ func (f folder) Sync(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Claim makes a directory, with its parents, and refuses one that holds something. Errors call it
-// what it is, and say what to do when it is not empty.
+// Claim makes a directory and its parents, and rejects one that is not empty. what is the
+// directory's name in errors, and todo says what to do if it is not empty.
 func Claim(dir, what, todo string) (Disk, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("the %s %s cannot be made: %w", what, dir, Cause(err))
@@ -80,7 +79,7 @@ func Claim(dir, what, todo string) (Disk, error) {
 	return folder{root}, nil
 }
 
-// Failed is the error of a file that could not be written.
+// Failed returns the error for a file that could not be written.
 func Failed(d Disk, name string, err error) error {
 	return fmt.Errorf("%s cannot be written: %w", filepath.Join(d.Name(), name), Cause(err))
 }
@@ -108,8 +107,8 @@ func Write(d Disk, name string, write func(out io.Writer) error) error {
 	return nil
 }
 
-// Replace writes a JSON document of at most limit bytes beside its place, and moves it there when
-// it is whole.
+// Replace writes a JSON document of at most limit bytes to a temporary file and then renames it to
+// name.
 func Replace(d Disk, name string, document any, limit int) error {
 	text, err := Encode(document)
 	if err != nil {
@@ -142,8 +141,8 @@ func Replace(d Disk, name string, document any, limit int) error {
 	return nil
 }
 
-// Encode is json.Marshal without the escapes that are for HTML, which make six bytes of each <, >
-// and &, and with a name for a figure that is not a number.
+// Encode is json.Marshal without the escapes for HTML, which make six bytes of each <, > and &. For
+// a number that is not finite, its error names the field.
 func Encode(v any) ([]byte, error) {
 	if where := notFinite(v); where != "" {
 		return nil, fmt.Errorf("%s is not a finite number", where)
@@ -157,8 +156,8 @@ func Encode(v any) ([]byte, error) {
 	return slices.Clip(bytes.TrimSuffix(out.Bytes(), []byte("\n"))), nil
 }
 
-// Cause is an error without the operation and the path that the os package puts before it: the
-// sentence around it names the file.
+// Cause returns an error without the operation and path that the os package adds: the surrounding
+// message names the file.
 func Cause(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err

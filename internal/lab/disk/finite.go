@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// notFinite is where in a value there is a float that JSON cannot say, as "Line.Interval.High";
-// empty when there is none. encoding/json only says that there is one.
+// notFinite returns where a value contains a float that JSON cannot represent, such as
+// "Line.Interval.High"; empty if there is none. encoding/json only reports that there is one.
 func notFinite(v any) string { return findnotFinite(reflect.ValueOf(v), "") }
 
 func findnotFinite(v reflect.Value, at string) string {
@@ -46,7 +46,7 @@ func findnotFinite(v reflect.Value, at string) string {
 	return ""
 }
 
-// findInList leaves lists of whole numbers alone, such as counters.
+// findInList skips lists of whole numbers, such as counters.
 func findInList(v reflect.Value, at string) string {
 	if k := v.Type().Elem().Kind(); k >= reflect.Bool && k <= reflect.Uint64 {
 		return ""

@@ -8,7 +8,7 @@ import (
 	"io"
 )
 
-// LineError is what is wrong with a line.
+// LineError is an error in a line.
 type LineError struct {
 	Number int
 	Err    error
@@ -17,9 +17,10 @@ type LineError struct {
 func (e *LineError) Error() string { return fmt.Sprintf("line %d: %v", e.Number, e.Err) }
 func (e *LineError) Unwrap() error { return e.Err }
 
-// Lines gives each line of at most longest bytes to take, with its number from 1; what it is given
-// is valid during the call. cut is the number of a last line without a newline, which was not whole
-// and was not given, or 0. The error of take, and of a line that is longer, is a LineError.
+// Lines calls take with each line of at most longest bytes and its number, counted from 1. The line
+// is valid only during the call. cut is the number of a truncated last line, one without a newline,
+// which is not passed to take; otherwise 0. Errors of take, and of a line that is too long, are
+// LineErrors.
 func Lines(
 	from io.Reader, longest int, take func(number int, line []byte) error,
 ) (cut int, err error) {
@@ -42,8 +43,8 @@ func Lines(
 	return 0, in.Err()
 }
 
-// withNewline splits lines and leaves them their newline, which tells a whole line from one that
-// was cut off.
+// withNewline splits into lines and keeps their newlines, which distinguish a complete line from a
+// truncated one.
 func withNewline(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	if i := bytes.IndexByte(data, '\n'); i >= 0 {
 		return i + 1, data[:i+1], nil
