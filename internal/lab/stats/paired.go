@@ -166,9 +166,9 @@ func Holm(p []float64, alpha float64) (corrected, level []float64) {
 	return corrected, level
 }
 
-// LeastPairs returns the minimum number of pairs with which SignedRank can call a difference real, if
-// that many tests are corrected together. With fewer pairs, even the clearest difference could be
-// chance.
+// LeastPairs returns the minimum number of pairs with which SignedRank can call a difference real,
+// if that many tests are corrected together. With fewer pairs, even the clearest difference could
+// be chance.
 func LeastPairs(alpha float64, tests int) int {
 	return max(int(math.Floor(1-math.Log2(alpha/float64(max(tests, 1)))))+1, 1)
 }
