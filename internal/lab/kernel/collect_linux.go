@@ -8,24 +8,25 @@ import (
 	"plimsoll/internal/lab/symbols"
 )
 
-// What stands between the addresses of a stack: which side the following ones are of.
+// Markers between the addresses of a stack. Each says which context the following addresses belong
+// to.
 const (
 	contextKernel = ^uint64(127) // PERF_CONTEXT_KERNEL, -128
 	contextUser   = ^uint64(511) // PERF_CONTEXT_USER, -512
 	contextMost   = ^uint64(4094)
-	// contextCopied is ours: return addresses that were found in a copy of the stack.
+	// contextCopied is our own marker, for return addresses found in a copy of the stack.
 	contextCopied = ^uint64(4000)
 )
 
-// collector counts stacks of the target by their addresses. It is used by one goroutine.
+// collector counts the target's stacks by their addresses. It must not be used concurrently.
 type collector struct {
 	target  *target
-	whole   bool // records are of all processes
+	whole   bool // records are from all processes
 	members map[int]uint64
 	asked   map[int]bool // processes that were looked up and are not the target's
 	counts  map[string]int64
-	lost    uint64 // samples that the kernel had no room for, or that are over a bound
-	// compilers are the processes whose stacks are copied, as Sampler.compilers has them.
+	lost    uint64 // samples for which the kernel had no room, or that exceed a limit
+	// compilers are the processes whose stacks are copied; see Sampler.compilers.
 	compilers map[int]*symbols.Process
 	key       []byte
 }
@@ -37,7 +38,8 @@ func newCollector(t *target, whole bool, compilers map[int]*symbols.Process) *co
 	return c
 }
 
-// take takes a record: what is not a sample of the target's is passed over.
+// take handles a record. It ignores everything but samples of the target and counts of lost
+// samples.
 func (c *collector) take(record []byte) {
 	const header = 8
 	switch binary.NativeEndian.Uint32(record) {
@@ -58,10 +60,10 @@ func (c *collector) take(record []byte) {
 	}
 }
 
-// count counts a stack: the key is the process and the addresses as the kernel gives them.
+// count counts a stack. The key is the process and the addresses as the kernel reports them.
 func (c *collector) count(pid int, chain, rest []byte) {
 	if len(chain) == 0 {
-		return // it was in neither the user's code nor in what may be seen of the kernel's
+		return // in neither user code nor visible kernel code
 	}
 	c.key = binary.NativeEndian.AppendUint64(c.key[:0], uint64(pid))
 	c.key = append(c.key, chain...)
@@ -75,8 +77,8 @@ func (c *collector) count(pid int, chain, rest []byte) {
 	c.counts[string(c.key)]++
 }
 
-// scan adds what a copy of the stack holds of return addresses into compiled code. The copy comes
-// with its length before it, and with how much of it is the stack's behind it.
+// scan adds the return addresses into compiled code that a copy of the stack contains. The copy is
+// preceded by its length, and followed by the length of the part in use.
 func (c *collector) scan(p *symbols.Process, rest []byte) {
 	if len(rest) < 8 {
 		return
@@ -94,8 +96,8 @@ func (c *collector) scan(p *symbols.Process, rest []byte) {
 	}
 }
 
-// ours says whether a process is the target's. One that was not seen before may have been started
-// meanwhile: all are looked at again then, once for each number.
+// ours reports whether a process is the target's. An unknown process may have started since the
+// last lookup, so all processes are read again, once for each number.
 func (c *collector) ours(pid int) bool {
 	if _, ok := c.members[pid]; ok {
 		return true
@@ -115,8 +117,8 @@ func (c *collector) ours(pid int) bool {
 	return ok
 }
 
-// chain takes a key of counts apart: the process, the addresses of both sides, the leaf first, and
-// those from a copy of the stack.
+// chain splits a key of counts into the process, the kernel and user addresses, leaf first, and the
+// addresses from a copy of the stack.
 func chain(key string) (pid int, kernel, user, copied []uint64) {
 	raw := []byte(key)
 	pid = int(binary.NativeEndian.Uint64(raw))
@@ -130,7 +132,7 @@ func chain(key string) (pid int, kernel, user, copied []uint64) {
 		case pc == contextCopied:
 			side = &copied
 		case pc >= contextMost:
-			// another side, such as a guest's: its addresses are nobody's here
+			// another context, such as a guest's; its addresses are not used
 			side = new([]uint64)
 		default:
 			*side = append(*side, pc)

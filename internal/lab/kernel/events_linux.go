@@ -33,13 +33,13 @@ var events = [...]event{
 	{measure.PerfBranchMisses, unix.PERF_TYPE_HARDWARE, unix.PERF_COUNT_HW_BRANCH_MISSES, 1},
 }
 
-// counter is an event of one thread and of all that it makes.
+// counter counts an event of one thread and of all threads that it creates.
 type counter struct {
 	of int // an index of events
 	fd int
 }
 
-// perfEvents are events of the target's threads.
+// perfEvents reads events of the target's threads.
 type perfEvents struct {
 	target   *target
 	counters []counter
@@ -47,10 +47,9 @@ type perfEvents struct {
 
 func (*perfEvents) Name() string { return "kernel events" }
 
-// newEvents opens every event for every thread; threads and processes that are made later inherit
-// them, and keep counting for those that ended. A thread that is made by one that was not opened
-// yet, in the very moment of opening, is missed. without says which kinds this machine does not
-// have.
+// newEvents opens every event for every thread. Threads and processes created later inherit them,
+// and the counts of ended ones are kept. A thread created during the opening, by a thread that is
+// not open yet, is missed. without lists the kinds that this machine does not have.
 func newEvents(t *target, mostThreads int) (e *perfEvents, without []string, err error) {
 	e = &perfEvents{target: t}
 	threads, err := t.threads(mostThreads)
@@ -106,13 +105,13 @@ func (e *perfEvents) open(of int, threads []int) error {
 	return nil
 }
 
-// offersNone says whether an event could not be opened because the machine has no such counter.
+// offersNone reports whether an event could not be opened because the machine has no such counter.
 func offersNone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EOPNOTSUPP) ||
 		errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL)
 }
 
-// explain says what to do about an event that could not be opened.
+// explain says what to do if an event could not be opened.
 func (e *perfEvents) explain(err error) error {
 	switch {
 	case errors.Is(err, unix.EACCES):
@@ -154,8 +153,8 @@ func (e *perfEvents) Read(into map[string]float64) error {
 	return nil
 }
 
-// scaled is what an event would have counted, had the processor had a counter for it all the time:
-// it shares the few that it has.
+// scaled extrapolates a count to the whole time: events share the processor's few counters, so each
+// is only counted part of the time.
 func scaled(value, enabled, running uint64) float64 {
 	if running == 0 || running >= enabled {
 		return float64(value)
@@ -163,7 +162,7 @@ func scaled(value, enabled, running uint64) float64 {
 	return float64(value) * float64(enabled) / float64(running)
 }
 
-// Close ends the counting.
+// Close stops the counting.
 func (e *perfEvents) Close() error {
 	var failed error
 	for _, c := range e.counters {

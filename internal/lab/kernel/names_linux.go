@@ -12,8 +12,8 @@ import (
 	"plimsoll/internal/lab/symbols"
 )
 
-// namer makes names of addresses. What it has read of files stays for the next profile; what it
-// knows of processes does not, as they load and compile code.
+// namer resolves addresses to names. It keeps what it has read from files for the next profile, but
+// not what it knows of processes, because they load and compile code.
 type namer struct {
 	table     *symbols.Table
 	processes map[int]*symbols.Process
@@ -24,7 +24,7 @@ func newNamer() *namer { return &namer{table: symbols.New()} }
 
 func (n *namer) close() { n.table.Close() }
 
-// build puts all stacks of a collector into a profile, and says what is missing in it.
+// build adds all stacks of a collector to a profile, and returns notes on what is missing in it.
 func (n *namer) build(b *stacks.Builder, c *collector) (notes []string) {
 	n.processes, n.failed = map[int]*symbols.Process{}, map[int]error{}
 	const each = int64(time.Second / hertz)
@@ -39,7 +39,8 @@ func (n *namer) build(b *stacks.Builder, c *collector) (notes []string) {
 			frames = append(frames, stacks.Frame(f))
 		}
 		if len(copied) > 0 {
-			// Frame pointers lead nowhere here: what ran is known, and who called it from the copy.
+			// Frame pointers are useless here: only the running function is certain; its callers
+			// come from the copy.
 			inUser = inUser[:min(len(inUser), 1)]
 			for _, pc := range copied {
 				if p := n.process(pid); p != nil && p.Returns(pc) {
@@ -71,7 +72,7 @@ func (n *namer) user(frames []stacks.Frame, pid int, addresses []uint64) []stack
 	}
 	for i, pc := range addresses {
 		if i > 0 && pc < 4096 {
-			continue // a frame pointer that was none
+			continue // not a frame pointer
 		}
 		for _, f := range p.Frames(pc, i > 0) {
 			if f.Binary == "" && !strings.HasPrefix(f.Function, "[") {
@@ -100,13 +101,13 @@ func (n *namer) process(pid int) *symbols.Process {
 // tally counts samples by what is missing in them.
 type tally struct {
 	samples  int64
-	short    int64 // with one frame of the process's code and nothing above it
-	compiled int64 // in code that a runtime compiled and did not name
+	short    int64 // with one frame of the process's code and no caller
+	compiled int64 // in code that a runtime compiled without a name
 	bare     int64 // in a file without symbols
-	kernel   bool  // the kernel's code was seen
+	kernel   bool  // kernel code was seen
 }
 
-// add counts the frames of the process's code in some samples.
+// add counts count samples by the frames of the process's code.
 func (t *tally) add(frames []stacks.Frame, count int64) {
 	t.samples += count
 	for _, f := range frames {
@@ -121,7 +122,7 @@ func (t *tally) add(frames []stacks.Frame, count int64) {
 	}
 }
 
-// bare are the names of some files that have no symbols.
+// bare returns the names of the files without symbols.
 func (n *namer) bare() (names []string) {
 	all := map[string]bool{}
 	for _, p := range n.processes {
@@ -135,7 +136,7 @@ func (n *namer) bare() (names []string) {
 	return names
 }
 
-// notes say what the profile does not show.
+// notes returns what the profile does not show.
 func (n *namer) notes(c *collector, seen tally) (all []string) {
 	if c.lost > 0 {
 		all = append(all, fmt.Sprintf("%d samples of the processor's profile were lost: there was "+
@@ -150,7 +151,7 @@ func (n *namer) notes(c *collector, seen tally) (all []string) {
 	}
 	for _, pid := range slices.Sorted(maps.Keys(n.failed)) {
 		all = append(all, fmt.Sprintf("names of the code of process %d: %v", pid, n.failed[pid]))
-		break // one says it
+		break // one is enough
 	}
 	if float64(seen.bare) > .1*float64(seen.samples) {
 		names := n.bare()

@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// maxTracked bounds the living threads whose time is added up.
+	// maxTracked is the maximum number of living threads whose time is added up.
 	maxTracked = 4096
-	// membersEvery is after how many readings the target's processes are looked for again: this
-	// reads a file of each process of the machine.
+	// membersEvery is after how many readings the target's processes are searched again: a search
+	// reads a file for each process of the machine.
 	membersEvery = 16
 	// taskDead is the state in which a thread leaves its processor for the last time.
 	taskDead = 0x80
-	// firstPIDNamespace is the inode of the machine's own namespace of process numbers, a constant
-	// of the kernel.
+	// firstPIDNamespace is the machine's initial PID namespace. Its inode is a constant of the
+	// kernel.
 	firstPIDNamespace = "pid:[4026531836]"
 )
 
-// idle is the time of one thread, or of all that have ended, as the programs keep it.
+// idle is the time of one thread, or of all ended threads, as stored by the programs.
 type idle struct {
 	Runnable, Waiting uint64 // nanoseconds
-	// Since is when the thread left its processor, in nanoseconds of the monotonic clock, 0 while
-	// it has one. Its last bit is 1 when the thread could run. It is the last field as the kernel
-	// copies from the front: a thread that returns meanwhile is missed for one reading, and never
-	// counted twice. Of the ended threads it is how many were never tracked, as there were too
-	// many.
+	// Since is when the thread left its processor, in nanoseconds of the monotonic clock; 0 while
+	// it has one. Its last bit is 1 if the thread could run. It is the last field because the
+	// kernel copies from the front: a thread that returns during the copy is missed for one
+	// reading, and never counted twice. For the ended threads, Since counts the threads that were
+	// never tracked because there were too many.
 	Since uint64
 }
 
@@ -43,25 +43,25 @@ const (
 	idleSize   = 24
 )
 
-// offCPU is the time that the target's threads spend without a processor.
+// offCPU reports the time that the target's threads spend without a processor.
 //
-// Three steps change a thread's entry, all of them under the lock of the processor's run queue, so
-// that they never meet:
+// Three steps change a thread's entry. All of them hold the lock of the processor's run queue, so
+// they never run at once:
 //   - it leaves its processor (sched_switch, prev): Since is set;
-//   - it is woken (sched_wakeup): the time so far was waiting, from now on it could run;
+//   - it is woken (sched_wakeup): the time so far counts as waiting, and from now on it can run;
 //   - it gets a processor (sched_switch, next): the time since then is added, and Since is 0.
 //
-// A thread that ends adds its sums to those of the ended ones. A thread is known from when it first
-// leaves a processor after the opening.
+// A thread that ends adds its sums to those of the ended threads. A thread is tracked from the
+// first time it leaves a processor after the opening.
 type offCPU struct {
 	*programs
 	target  *target
-	members map[int]uint64 // the processes that the programs look at, with when each was started
-	fresh   int            // readings for which members stays as it is
+	members map[int]uint64 // the processes that the programs watch, with their start times
+	fresh   int            // readings until members is read again
 	threads []uint32
 	times   []idle
-	// runnable and waiting are the highest sums so far: what a reading misses of a thread, the next
-	// one has.
+	// runnable and waiting are the highest sums so far: if a reading misses a thread, the next one
+	// has it.
 	runnable, waiting uint64
 }
 
@@ -69,7 +69,7 @@ func (*offCPU) Name() string { return "time off the processor" }
 
 func newOffCPU(t *target) (*offCPU, error) {
 	o := &offCPU{target: t}
-	// The programs know processes by the numbers that the whole machine knows them by.
+	// The programs see the process numbers of the whole machine.
 	if own, err := os.Readlink("/proc/self/ns/pid"); err != nil || own != firstPIDNamespace {
 		return o, errors.New("processes have other numbers in this container than on the " +
 			"machine: run outside of it, or in the machine's PID namespace (docker run --pid=host)")
@@ -146,7 +146,8 @@ func (o *offCPU) Read(into map[string]float64) error {
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
 		return err
 	}
-	// The ended ones first: a thread that ends between the two is missed for this reading.
+	// Ended threads come first: a thread that ends between the two lookups is missed in this
+	// reading.
 	var sum idle
 	if err := o.collection.Maps["ended"].Lookup(uint32(0), &sum); err != nil {
 		return err
@@ -168,7 +169,7 @@ func (o *offCPU) Read(into map[string]float64) error {
 	return nil
 }
 
-// add adds what a thread has, with the time that goes on now.
+// add adds a thread's sums, and the time since it left its processor.
 func (i *idle) add(t idle, now uint64) {
 	i.Runnable, i.Waiting = i.Runnable+t.Runnable, i.Waiting+t.Waiting
 	if t.Since == 0 || t.Since >= now {
@@ -181,7 +182,7 @@ func (i *idle) add(t idle, now uint64) {
 	}
 }
 
-// Places of the programs' variables on their stack.
+// Offsets of the programs' variables on the stack.
 const (
 	keyTGID = -4
 	keyTID  = -8
@@ -189,9 +190,9 @@ const (
 	fresh   = -40 // an idle
 )
 
-// find looks a task's thread up in the map of threads. Register 7 has the task; afterwards register
-// 9 has the entry. It goes to none when the task is not the target's, and to unknown, with the keys
-// on the stack, when the thread has no entry.
+// find looks up a task's thread in the map of threads. Register 7 has the task; afterwards register
+// 9 has the entry. It goes to none if the task is not the target's, and to unknown, with the keys
+// on the stack, if the thread has no entry.
 func find(tgid, pid int16, none, unknown string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R1, asm.R7, tgid, asm.Word),
@@ -212,7 +213,7 @@ func find(tgid, pid int16, none, unknown string) asm.Instructions {
 	}
 }
 
-// ended gets the entry of the ended threads into register 0.
+// ended loads the address of the ended threads' entry into register 0.
 func ended(none string) asm.Instructions {
 	return asm.Instructions{
 		asm.StoreImm(asm.RFP, keyZero, 0, asm.Word),
@@ -224,8 +225,8 @@ func ended(none string) asm.Instructions {
 	}
 }
 
-// track makes an entry for the thread on the stack and gets it into register 9. Without room it
-// counts that, and goes to none.
+// track creates an entry for the thread whose key is on the stack, and loads its address into
+// register 9. If there is no room, it counts that and goes to none.
 func track(none string) asm.Instructions {
 	p := asm.Instructions{
 		asm.Mov.Imm(asm.R1, 0),
@@ -255,8 +256,8 @@ func track(none string) asm.Instructions {
 	)
 }
 
-// bury adds the entry in register 9 to those of the ended threads, forgets the thread and goes to
-// done.
+// bury adds the entry in register 9 to that of the ended threads, deletes the thread's entry and
+// goes to done.
 func bury(done string) asm.Instructions {
 	p := ended(done)
 	return append(p,
@@ -272,7 +273,7 @@ func bury(done string) asm.Instructions {
 	)
 }
 
-// onSwitch is the program at sched_switch(bool preempt, struct task_struct *prev, struct
+// onSwitch is the program for sched_switch(bool preempt, struct task_struct *prev, struct
 // task_struct *next, unsigned int prev_state).
 func onSwitch(tgid, pid int16) asm.Instructions {
 	const preempt, prev, next, prevState = 0, 8, 16, 24
@@ -320,7 +321,7 @@ func onSwitch(tgid, pid int16) asm.Instructions {
 	)
 }
 
-// onWakeup is the program at sched_wakeup(struct task_struct *p).
+// onWakeup is the program for sched_wakeup(struct task_struct *p).
 func onWakeup(tgid, pid int16) asm.Instructions {
 	p := asm.Instructions{asm.LoadMem(asm.R7, asm.R1, 0, asm.DWord)}
 	p = append(p, find(tgid, pid, "exit", "exit")...)

@@ -5,14 +5,14 @@ import (
 	"fmt"
 )
 
-// maxThreads bounds the threads whose events are counted: each takes a descriptor for each kind of
+// maxThreads bounds the threads whose events are counted: each needs a descriptor per kind of
 // event.
 const maxThreads = 256
 
-// Open makes all the sources that this machine and this user's rights allow, of the process with
-// this number and those that descend from it. missing says for a person what cannot be read and
-// what to do about it. The sources count from now on; they hold descriptors and programs in the
-// kernel until shut is called, which must be once and after the last Read.
+// Open opens all sources that this machine and this user's rights allow, for the process with this
+// number and its descendants. missing says, for humans, what cannot be read and what to do about
+// it. The sources count from now on. They hold descriptors and kernel programs until shut is
+// called, which must be done exactly once, after the last Read.
 func Open(pid int) (sources []Source, missing []string, shut func() error) {
 	type source interface {
 		Source

@@ -2,7 +2,7 @@
 
 package kernel
 
-// Open gives nothing here, and says so: what this package reads, only Linux has.
+// Open returns no sources, and a message that they exist only on Linux.
 func Open(int) (sources []Source, missing []string, shut func() error) {
 	return nil, []string{
 		"kernel events: only Linux can be asked for them",

@@ -13,14 +13,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// programs are programs in the kernel, with their maps, that hang on tracepoints.
+// programs are eBPF programs attached to tracepoints, with their maps.
 type programs struct {
 	collection *ebpf.Collection
 	links      []link.Link
 }
 
-// load gives programs to the kernel and hangs each on the tracepoint that bears its name. Its error
-// is for a person.
+// load loads programs into the kernel and attaches each one to the tracepoint of the same name. Its
+// error is for humans.
 func load(maps map[string]*ebpf.MapSpec, bodies map[string]asm.Instructions) (*programs, error) {
 	spec := &ebpf.CollectionSpec{Maps: maps, Programs: make(map[string]*ebpf.ProgramSpec)}
 	for name, m := range maps {
@@ -33,8 +33,8 @@ func load(maps map[string]*ebpf.MapSpec, bodies map[string]asm.Instructions) (*p
 			AttachType:   ebpf.AttachTraceRawTp,
 			AttachTo:     tracepoint,
 			Instructions: body,
-			// The kernel lends its clock and its memory only to programs under a licence that goes
-			// with its own.
+			// The kernel offers its clock and its memory only to programs with a license that is
+			// compatible with the GPL.
 			License: "Dual MIT/GPL",
 		}
 	}
@@ -54,7 +54,7 @@ func load(maps map[string]*ebpf.MapSpec, bodies map[string]asm.Instructions) (*p
 	return p, nil
 }
 
-// Close takes the programs off and gives everything back.
+// Close detaches the programs and frees everything.
 func (p *programs) Close() error {
 	var failed error
 	for _, l := range p.links {
@@ -64,7 +64,7 @@ func (p *programs) Close() error {
 	return failed
 }
 
-// explain says what to do about programs that could not be loaded.
+// explain says what to do if programs could not be loaded.
 func explain(err error) error {
 	var refused *ebpf.VerifierError
 	switch {
@@ -83,7 +83,7 @@ func explain(err error) error {
 	return err
 }
 
-// kernelTypes are the running kernel's types.
+// kernelTypes returns the types of the running kernel.
 func kernelTypes() (*btf.Spec, error) {
 	types, err := btf.LoadKernelSpec()
 	if err != nil {
@@ -92,7 +92,7 @@ func kernelTypes() (*btf.Spec, error) {
 	return types, nil
 }
 
-// offset finds where a field lies in one of the kernel's structures, in bytes. The path leads
+// offset returns the offset of a field in one of the kernel's structures, in bytes. The path leads
 // through fields that are structures or unions.
 func offset(types *btf.Spec, structure string, path ...string) (int16, error) {
 	var s *btf.Struct
@@ -115,8 +115,8 @@ func offset(types *btf.Spec, structure string, path ...string) (int16, error) {
 	return int16(sum), nil
 }
 
-// field finds a field by its name, also in structures and unions without a name, to a depth that no
-// kernel reaches.
+// field finds a field by name, including fields of unnamed structures and unions. Its depth limit
+// is larger than any kernel needs.
 func field(in btf.Type, name string, depth int) (at uint32, of btf.Type, ok bool) {
 	if depth > 8 {
 		return 0, nil, false

@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// maxConnections bounds the connections that are distinguished in the kernel; the one that was
-	// quiet the longest makes room.
+	// maxConnections bounds the connections to distinguish in the kernel; the one that has been
+	// idle longest is evicted.
 	maxConnections = 1024
-	// maxNamed bounds the connections that get a name of their own.
+	// maxNamed bounds the connections that are reported by name.
 	maxNamed = 8
 )
 
-// connection tells one from others, as the program writes it.
+// connection identifies a connection, in the program's format.
 type connection struct {
 	Remote     [16]byte // an IPv4 address is written as ::ffff:192.0.2.1
-	RemotePort [2]byte  // in network order
+	RemotePort [2]byte  // in network byte order
 	LocalPort  uint16
 }
 
@@ -39,16 +39,16 @@ func (c connection) String() string {
 	return fmt.Sprintf("%d-%s", c.LocalPort, remote)
 }
 
-// retransmits are TCP segments sent again in the target's network namespace, by connection. The
-// kernel sends again mostly on a timer, in nobody's name: so they cannot be attributed to a
-// process.
+// retransmits reports the TCP segments that are retransmitted in the target's network namespace, by
+// connection. The kernel mostly retransmits on a timer, outside of any process, so retransmits
+// cannot be attributed to a process.
 type retransmits struct {
 	*programs
 	target      *target
 	connections []connection
 	counts      []uint64
-	// named are the connections that have a name, with their highest count: one that gave way in
-	// the kernel begins there at nothing.
+	// named holds the connections reported by name, with their highest counts: a connection that
+	// was evicted in the kernel starts there again at zero.
 	named map[connection]uint64
 }
 
@@ -112,7 +112,7 @@ func (r *retransmits) Read(into map[string]float64) error {
 	return nil
 }
 
-// name brings the named connections up to date, and names the busiest others while there is room.
+// name updates the named connections, and names the busiest others while there is room.
 func (r *retransmits) name(connections []connection, counts []uint64) {
 	order := make([]int, len(connections))
 	for i := range order {
@@ -127,15 +127,15 @@ func (r *retransmits) name(connections []connection, counts []uint64) {
 	}
 }
 
-// Places of the program's variables on its stack.
+// Offsets of the program's variables on the stack.
 const (
 	stackKey   = -24 // a connection
 	stackZero  = -28
 	stackCount = -40
 )
 
-// sockFields are where the kernel keeps what a connection is known by, in bytes from the beginning
-// of a sock; inode is from that of its net.
+// sockFields are the offsets of the fields that identify a connection, in bytes from the start of a
+// sock; inode is from the start of its net.
 type sockFields struct {
 	net, inode, family, address4, address6, remotePort, localPort int16
 }
@@ -165,7 +165,7 @@ func findSockFields() (f sockFields, err error) {
 	return f, nil
 }
 
-// onRetransmit is the program at tcp_retransmit_skb(const struct sock *sk, …), for the network
+// onRetransmit is the program for tcp_retransmit_skb(const struct sock *sk, …), for the network
 // namespace with this inode.
 func onRetransmit(f sockFields, namespace uint32) asm.Instructions {
 	p := asm.Instructions{
@@ -207,7 +207,7 @@ func onRetransmit(f sockFields, namespace uint32) asm.Instructions {
 	)
 }
 
-// key puts the connection of the sock in register 7 onto the stack, and goes to done.
+// key puts the connection of the sock in register 7 on the stack, and goes to done.
 func (f sockFields) key(done string) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMem(asm.R1, asm.R7, f.remotePort, asm.Half),

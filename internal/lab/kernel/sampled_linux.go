@@ -20,43 +20,44 @@ import (
 )
 
 const (
-	// hertz is how often a second of each busy processor a stack is taken: not a round number, so
-	// that it does not keep step with timers.
+	// hertz is how many stacks are taken per second of each busy processor. It is not a round
+	// number, to stay out of step with timers.
 	hertz = 99
-	// ringPages is a ring's size, a power of two: 1 MB, as 99 stacks of 127 frames a second are
-	// 100 KB, and who reads them may have to wait for a processor. fewPages are the 128 KB that an
-	// ordinary user may lock for each processor.
+	// ringPages is the size of a ring, a power of two: 1 MB. 99 stacks of 127 frames per second are
+	// 100 KB, and the reader may have to wait for a processor. fewPages is 128 KB, which an
+	// ordinary user may lock per processor.
 	ringPages = 256
 	fewPages  = 32
-	// copyPages is the size of rings that take copies of stacks, 8 MB: 99 of them a second are 1.6.
+	// copyPages is the size of rings that take copies of stacks, 8 MB: 99 copies per second are 1.6
+	// MB.
 	copyPages = 2048
-	// stackCopy is how much of a thread's stack is copied with a sample, in bytes from its top. Some
-	// 40 calls of Python functions fit in.
+	// stackCopy is how much of a thread's stack is copied with a sample, in bytes from its top.
+	// That is enough for about 40 calls of Python functions.
 	stackCopy = 16 << 10
-	// drainEvery is how often rings are emptied: four times as often as the fastest could fill them.
+	// drainEvery is how often rings are emptied: four times as often as the fastest could fill
+	// them.
 	drainEvery = 250 * time.Millisecond
-	// mostStacks bounds the different stacks of one profile; what is over it counts as lost.
+	// mostStacks bounds the different stacks of a profile; samples of further ones count as lost.
 	mostStacks = 100_000
 )
 
 // Sampler takes profiles of the target's processor time by the kernel's clock: user and kernel
-// stacks of all its threads, 99 times a second of each processor that they use.
+// stacks of all its threads, 99 times per second on each processor that they use.
 //
-// Where this process may, it opens one event for each processor, which sees all processes, and
-// keeps the target's samples: an event costs at each of its interrupts then, and nothing when
-// threads are switched, and new threads and processes are seen from their first moment. Otherwise
-// it opens events for each of the target's threads on each processor, as a ring cannot be shared by
-// a thread that changes processors; without the kernel's part where that is forbidden. What was
-// rejected: one event for each thread alone, as the kernel refuses inheritance with a ring then,
-// and threads that are made later would be missed.
+// If this process may, it opens one event per processor, which sees all processes, and keeps the
+// target's samples. An event then costs only at its interrupts, not at thread switches, and new
+// threads and processes are seen from their first moment. Otherwise it opens events for each of the
+// target's threads on each processor, because a thread that changes processors cannot share a ring;
+// if necessary, without the kernel's part. Rejected: one event per thread alone. The kernel does
+// not allow inheritance with a ring then, so threads created later would be missed.
 type Sampler struct {
 	target *target
 	names  *namer
-	notes  []string // what the last profile did not see, for a person
+	notes  []string // what the last profile did not see, for humans
 }
 
-// OpenSampler prepares the profiles of the process with this number and those that descend from it.
-// An error says why there can be none, and what to do about it. Close ends it.
+// OpenSampler prepares profiles of the process with this number and its descendants. An error says
+// why they are impossible, and what to do about it. Close the sampler after use.
 func OpenSampler(pid int) (*Sampler, error) {
 	if pid == 0 {
 		return nil, errors.New("the target's process is not known: name it with --pid when it " +
@@ -75,22 +76,22 @@ func OpenSampler(pid int) (*Sampler, error) {
 	return s, nil
 }
 
-// Close lets go of what was read of symbols.
+// Close releases the symbols that were read.
 func (s *Sampler) Close() { s.names.close() }
 
-// Notes say for a person what the last profile did not see: samples that were lost, binaries
-// without symbols. They are bounded in number.
+// Notes returns, for humans, what the last profile did not see: lost samples, binaries without
+// symbols. Their number is bounded.
 func (s *Sampler) Notes() []string { return s.notes }
 
-// Take takes a profile for so long. When ctx ends it returns what there is by then. The names of
-// the code are looked up afterwards, which takes some tenths of a second of a processor the first
-// time. It is called by one goroutine at a time.
+// Take takes a profile of the given length. If ctx ends, it returns the profile so far. The names
+// are looked up afterwards, which takes a few tenths of a second of a processor the first time.
+// Take must not be called concurrently.
 func (s *Sampler) Take(ctx context.Context, length time.Duration) (*profile.Profile, error) {
 	s.notes = nil
 	compilers := s.compilers()
 	rings, whole, err := s.open(len(compilers) > 0)
 	if err != nil && len(compilers) > 0 {
-		// an ordinary user may not lock so much memory
+		// An ordinary user may not lock that much memory.
 		compilers = nil
 		rings, whole, err = s.open(false)
 	}
@@ -133,11 +134,11 @@ func (s *Sampler) Take(ctx context.Context, length time.Duration) (*profile.Prof
 	return p, nil
 }
 
-// compilers are the processes of the target that run CPython with its perf support. Python is
-// mostly built without frame pointers, so that the kernel sees one frame of it and nothing above.
-// But each call of a Python function goes through a piece of code of its own, whose return address
-// is on the stack: it is looked for in a copy of the stack. What is found may once in a while be
-// left from a call that is over.
+// compilers returns the processes of the target that run CPython with its perf support. Python is
+// mostly built without frame pointers, so the kernel sees one frame of it and no callers. But each
+// call of a Python function goes through code of its own, whose return address is on the stack, so
+// a copy of the stack is searched for it. Occasionally, a match is left over from a call that has
+// returned.
 func (s *Sampler) compilers() map[int]*symbols.Process {
 	members, err := s.target.members()
 	if err != nil {
@@ -152,8 +153,8 @@ func (s *Sampler) compilers() map[int]*symbols.Process {
 	return found
 }
 
-// open opens the events, for all processes where that is allowed; copied has a part of the stack
-// come with each sample.
+// open opens the events, for all processes if allowed. If copied is set, each sample includes a
+// part of the stack.
 func (s *Sampler) open(copied bool) (rings []*ring, whole bool, err error) {
 	rings, err = openRings(nil, false, copied)
 	if err == nil {
@@ -171,7 +172,7 @@ func (s *Sampler) open(copied bool) (rings []*ring, whole bool, err error) {
 	return nil, false, s.explain(err)
 }
 
-// explain says what to do where a process may not be looked into.
+// explain says what to do if a process may not be profiled.
 func (s *Sampler) explain(err error) error {
 	level, _ := os.ReadFile("/proc/sys/kernel/perf_event_paranoid")
 	switch {
@@ -189,18 +190,18 @@ func (s *Sampler) explain(err error) error {
 	return err
 }
 
-// ring is the buffer of one processor, which the kernel writes and one goroutine reads.
+// ring is the buffer of one processor. The kernel writes it and one goroutine reads it.
 type ring struct {
-	fds    []int // the first is the ring's own, the others write into it
+	fds    []int // the first owns the ring, the others write into it
 	memory []byte
-	head   *uint64 // where the kernel will write next, counted from the beginning of time
-	tail   *uint64 // where will be read next
+	head   *uint64 // where the kernel writes next, counted from the start
+	tail   *uint64 // where to read next
 	data   []byte
-	record []byte // one that wraps around the ring's end, put together
+	record []byte // a record that wraps around the end of the ring, joined
 }
 
-// openRings opens an event for each processor, of the threads, or of everything when there are
-// none. copied has a part of the stack come with each sample.
+// openRings opens an event on each processor, for the given threads, or for everything if threads
+// is nil. If copied is set, each sample includes a part of the stack.
 func openRings(threads []int, userOnly, copied bool) (rings []*ring, err error) {
 	defer func() {
 		if err != nil {
@@ -243,7 +244,7 @@ func openRings(threads []int, userOnly, copied bool) (rings []*ring, err error) 
 				continue // the thread has ended
 			}
 			if errors.Is(err, unix.ENODEV) || errors.Is(err, unix.EINVAL) && cpu > 0 {
-				break // no such processor, or it is switched off
+				break // no such processor, or it is offline
 			}
 			if err != nil {
 				r.shut()
@@ -266,13 +267,13 @@ func openRings(threads []int, userOnly, copied bool) (rings []*ring, err error) 
 	return rings, nil
 }
 
-// present says whether the machine has a processor of this number.
+// present reports whether the machine has a processor of this number.
 func present(cpu int) bool {
 	_, err := os.Stat(fmt.Sprintf("/sys/devices/system/cpu/cpu%d", cpu))
 	return err == nil
 }
 
-// add takes an event over. The first brings the memory.
+// add takes over an event. The first one maps the memory.
 func (r *ring) add(fd, pages int) error {
 	r.fds = append(r.fds, fd)
 	if len(r.fds) > 1 {
@@ -309,15 +310,15 @@ func shutAll(rings []*ring) {
 	}
 }
 
-// drain gives a collector all records that are there. The head is read before the records, and the
-// tail is written after them, which tells the kernel that their room is free.
+// drain passes all available records to a collector. It reads the head before the records, and
+// writes the tail after them, which tells the kernel that their space is free.
 func (r *ring) drain(c *collector) {
 	head, tail := atomic.LoadUint64(r.head), *r.tail
 	size := uint64(len(r.data))
 	for head-tail >= 8 {
 		length := uint64(binary.NativeEndian.Uint16(r.at(tail, 8)[6:]))
 		if length < 8 || length > head-tail || length > size {
-			tail = head // the kernel does not do this; nothing can be read behind it
+			tail = head // the kernel does not do this; nothing after it can be read
 			c.lost++
 			break
 		}
@@ -327,7 +328,7 @@ func (r *ring) drain(c *collector) {
 	atomic.StoreUint64(r.tail, tail)
 }
 
-// at is a stretch of the ring, valid until the next call.
+// at returns a part of the ring, valid until the next call.
 func (r *ring) at(from, length uint64) []byte {
 	size := uint64(len(r.data))
 	from %= size

@@ -10,10 +10,10 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// Sampler is there on Linux only.
+// Sampler exists only on Linux.
 type Sampler struct{}
 
-// OpenSampler gives nothing here, and says so.
+// OpenSampler returns an error: profiles exist only on Linux.
 func OpenSampler(int) (*Sampler, error) {
 	return nil, errors.New("only Linux's kernel can be asked for profiles")
 }
@@ -21,7 +21,7 @@ func OpenSampler(int) (*Sampler, error) {
 // Close does nothing.
 func (*Sampler) Close() {}
 
-// Notes are none.
+// Notes returns nil.
 func (*Sampler) Notes() []string { return nil }
 
 // Take is never called.

@@ -10,20 +10,19 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// maxProcesses bounds the target's processes.
+// maxProcesses is the maximum number of the target's processes.
 const maxProcesses = 512
 
-// target is one process, and those that descend from it. Its sources share it: they are read by one
-// goroutine.
+// target is one process and its descendants. Its sources share it; one goroutine reads them.
 type target struct {
 	proc  procfs.FS
 	pid   int
 	name  string
-	start uint64 // when it was started: another process may get its number
+	start uint64 // its start time: its number may be reused
 	lost  error
 }
 
-// newTarget finds the process; its error is for a person.
+// newTarget finds the process. Its error is for humans.
 func newTarget(pid int) (*target, error) {
 	proc, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -44,14 +43,14 @@ func statOf(proc procfs.FS, pid int) (procfs.ProcStat, error) {
 	return p.Stat()
 }
 
-// check says why the process is not the one any more that it was, nil when it is.
+// check returns an error if the process is no longer the same one, and nil if it is.
 func (t *target) check() error {
 	if t.lost != nil {
 		return t.lost
 	}
 	now, err := statOf(t.proc, t.pid)
 	switch {
-	// the first thread may end before the others
+	// The first thread may end before the others.
 	case err != nil || now.State == "Z" && now.NumThreads <= 1:
 		t.lost = fmt.Errorf("process %d (%s) ended while it was measured", t.pid, t.name)
 	case now.Starttime != t.start:
@@ -61,7 +60,7 @@ func (t *target) check() error {
 	return t.lost
 }
 
-// members are the process and those that descend from it now, with when each was started.
+// members returns the process and its current descendants, with their start times.
 func (t *target) members() (map[int]uint64, error) {
 	all, err := t.proc.AllProcs()
 	if err != nil {
@@ -73,7 +72,7 @@ func (t *target) members() (map[int]uint64, error) {
 	}
 	children := make(map[int][]process)
 	for _, p := range all {
-		// One that is older than the target cannot descend from it.
+		// A process older than the target cannot descend from it.
 		if s, err := p.Stat(); err == nil && s.Starttime >= t.start && p.PID != t.pid {
 			children[s.PPID] = append(children[s.PPID], process{p.PID, s.Starttime})
 		}
@@ -93,7 +92,7 @@ func (t *target) members() (map[int]uint64, error) {
 	return found, nil
 }
 
-// threads are the numbers of all its threads, at most so many.
+// threads returns the numbers of all the target's threads. More than limit are an error.
 func (t *target) threads(limit int) ([]int, error) {
 	members, err := t.members()
 	if err != nil {
