@@ -11,18 +11,18 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// ringSize is how many pauses the runtime remembers.
+// ringSize is how many pauses the runtime keeps.
 const ringSize = 256
 
-// memstats are the parts of runtime.MemStats that are read.
+// memstats is the part of runtime.MemStats that is read.
 type memstats struct {
 	TotalAlloc, Mallocs, NextGC uint64
 	NumGC                       uint32
 	PauseNs                     []uint64
 }
 
-// expvar reads a page of package expvar: the numbers at its top under their own names, and what
-// memstats says of the runtime.
+// expvar reads a page of package expvar: the top-level numbers under their own names, and the
+// runtime's values from memstats.
 func (s *site) expvar(text []byte) (reading, error) {
 	if err := s.tooMany(bytes.Count(text, []byte(":")), maxLabels, "names"); err != nil {
 		return nil, err
@@ -50,8 +50,8 @@ func (s *site) expvar(text []byte) (reading, error) {
 	return t.reading, err
 }
 
-// runtime puts in what memstats say. What they do not tell, such as the goroutines or the live
-// heap, is left out.
+// runtime adds the values of memstats. What memstats does not contain, such as the goroutines or
+// the live heap, is left out.
 func (s *site) runtime(into reading, m *memstats) {
 	into[measure.GoAllocatedBytes] = float64(m.TotalAlloc)
 	into[measure.GoAllocatedObjects] = float64(m.Mallocs)
@@ -65,15 +65,15 @@ func (s *site) runtime(into reading, m *memstats) {
 	}
 }
 
-// pastRing is how far the runtime was when it was read last.
+// pastRing is the runtime's state at the last reading.
 type pastRing struct {
 	collections uint32
 	allocated   uint64
 	known       bool
 }
 
-// since are the pauses since the last reading, in seconds and ascending; the last 256 of them when
-// there were more. None when that cannot be determined.
+// since returns the pauses since the last reading, in seconds and ascending, at most the last 256.
+// It returns none if they cannot be determined.
 func (p *pastRing) since(m *memstats) []float64 {
 	last := *p
 	*p = pastRing{m.NumGC, m.TotalAlloc, true}
@@ -84,14 +84,14 @@ func (p *pastRing) since(m *memstats) []float64 {
 	n := min(m.NumGC-last.collections, ringSize)
 	pauses := make([]float64, n)
 	for i := range n {
-		// The runtime puts the pause of the collection it counts as the k-th at k-1.
+		// The runtime stores the pause of collection k, counted from 1, at index k-1.
 		pauses[i] = float64(m.PauseNs[(m.NumGC-1-i)%ringSize]) / 1e9
 	}
 	slices.Sort(pauses)
 	return pauses
 }
 
-// nearest is the value of ascending ones that a share q of them does not exceed.
+// nearest returns the smallest of the ascending values that a share q of them does not exceed.
 func nearest(ascending []float64, q float64) float64 {
 	rank := int(q*float64(len(ascending)) + .999999)
 	return ascending[min(max(rank, 1), len(ascending))-1]

@@ -15,19 +15,20 @@ import (
 
 const (
 	maxHeader = 64 << 10
-	// maxWords is how much of the words of others is shown.
+	// maxWords is how much of other programs' text is shown.
 	maxWords     = 200
 	maxRedirects = 10
 )
 
-// errTooLarge is within the error of an answer that is longer than what is read of it.
+// errTooLarge is wrapped by the error for an answer that is longer than the limit.
 var errTooLarge = errors.New("the rest is not read")
 
-// refusal is an answer that is not what was asked for.
+// refusal is the error for an answer with an unexpected status.
 type refusal struct {
 	shown  string
 	status int
-	// of net/http/pprof, which says what is wrong, or ours; empty for others, whose pages are long
+	// the explanation by net/http/pprof, or ours; empty for other servers, whose error pages are
+	// long
 	words string
 }
 
@@ -38,7 +39,7 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("%s answers with status %d", r.shown, r.status)
 }
 
-// shown is a URL as it may be shown and kept: without a password, and without a query.
+// shown returns a URL without password, query and fragment, to show and to store.
 func shown(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -48,8 +49,8 @@ func shown(text string) string {
 	return u.Redacted()
 }
 
-// stay follows redirects to the same host only: what a service says must not have the lab ask other
-// machines of its network. The redirect is then the answer.
+// stay follows redirects only to the same host: a service must not be able to make the lab send
+// requests to other machines of its network. Other redirects are returned as the answer.
 func stay(request *http.Request, via []*http.Request) error {
 	switch {
 	case !sameHost(request.URL, via[0].URL):
@@ -62,8 +63,8 @@ func stay(request *http.Request, via []*http.Request) error {
 
 func sameHost(a, b *url.URL) bool { return strings.EqualFold(a.Host, b.Host) }
 
-// fetch reads an answer of at most limit bytes. Its errors name the URL as it may be shown, and are
-// the same words for the same cause.
+// fetch reads an answer of at most limit bytes. Its errors name the URL in its shown form, and have
+// the same text for the same cause.
 func fetch(
 	ctx context.Context, client *http.Client, url, shown string, limit int64,
 ) ([]byte, http.Header, error) {
@@ -91,7 +92,7 @@ func fetch(
 	return body, response.Header, nil
 }
 
-// refusalOf makes an error of an answer with a status that says that it is not what was asked for.
+// refusalOf makes an error of an answer with an unexpected status.
 func refusalOf(response *http.Response, shown string) *refusal {
 	refused := &refusal{shown: shown, status: response.StatusCode}
 	to, err := response.Location()
@@ -100,15 +101,15 @@ func refusalOf(response *http.Response, shown string) *refusal {
 		refused.words = fmt.Sprintf("it leads to another host, %.*s, and is not followed there: "+
 			"name the URL there, if that is meant", maxWords, oneLine(to.Host))
 	case response.Header.Get("X-Go-Pprof") != "":
-		// What cannot be read of an explanation is not missed.
+		// It does not matter if the explanation cannot be read.
 		explanation, _ := io.ReadAll(io.LimitReader(response.Body, maxWords))
 		refused.words = oneLine(string(explanation))
 	}
 	return refused
 }
 
-// cause is what went wrong without what changes from one time to the next, such as the number of a
-// local port.
+// cause returns an error without details that change every time, such as the number of a local
+// port.
 func cause(ctx context.Context, shown string, err error) error {
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
@@ -126,9 +127,9 @@ func cause(ctx context.Context, shown string, err error) error {
 	case errors.As(err, &op):
 		err = op.Err
 	}
-	// It may hold the line that was not an answer.
+	// It may contain the line that was not an answer.
 	return fmt.Errorf("%s: %.*s", shown, maxWords, oneLine(err.Error()))
 }
 
-// oneLine is a text of others as it can be said within a line.
+// oneLine makes another program's text fit to be shown on one line.
 func oneLine(text string) string { return format.Clean(strings.TrimSpace(text)) }

@@ -14,12 +14,12 @@ import (
 	"plimsoll/internal/lab/profile"
 )
 
-// Kind is a kind of profile, as its files are named.
+// Kind is a kind of profile, as used in file names.
 type Kind string
 
-// The kinds. CPU, Allocs, Mutex and Block are of the time that was asked for; Heap is of one
-// moment, after three quarters of it. Goroutine is of one of several moments: the one with the
-// middle number of goroutines, since a queue comes and goes.
+// The kinds. CPU, Allocs, Mutex and Block cover the requested time. Heap is from one moment, after
+// three quarters of it. Goroutine is from one of several moments, the one with the median number of
+// goroutines, because a queue comes and goes.
 const (
 	CPU       Kind = "cpu"
 	Allocs    Kind = "allocs"
@@ -32,11 +32,11 @@ const (
 // Kinds are all kinds of profile.
 var Kinds = []Kind{CPU, Allocs, Heap, Goroutine, Mutex, Block}
 
-// lasting are the kinds that cover a period of time. The service makes the difference between its
-// end and its beginning itself.
+// lasting are the kinds that cover a period. The service itself computes the difference between the
+// end and the start of the period.
 var lasting = []Kind{CPU, Allocs, Mutex, Block}
 
-// path is a kind's place under /debug/pprof.
+// path returns a kind's path under /debug/pprof.
 func (k Kind) path() string {
 	if k == CPU {
 		return "profile"
@@ -46,21 +46,21 @@ func (k Kind) path() string {
 
 const (
 	maxProfile = 32 << 20
-	// making is how much longer than the profile itself its making may take.
+	// making is how much longer than the profile's own time it may take.
 	making = 5 * time.Second
-	// quick is how long a profile of goroutines may take for it to be taken more than once: the
-	// service stands still for some of it.
+	// quick is the maximum duration of a goroutine profile for taking more than one: the service is
+	// stopped for a part of it.
 	quick = 50 * time.Millisecond
 )
 
-// moments are the parts of the time after which goroutines are looked at, and moment the one after
-// which other things are that have no duration.
+// moments are when goroutine profiles are taken, in percent of the time. moment is the same for
+// other profiles without a duration.
 var moments = []time.Duration{25, 40, 55, 70, 85}
 
-const moment = 75 // percent, as moments are
+const moment = 75 // percent, like moments
 
-// Profiler takes profiles of a Go service by its net/http/pprof. It may be used by any goroutine,
-// one at a time.
+// Profiler takes profiles of a Go service through its net/http/pprof. It may be used by any
+// goroutine, but not concurrently.
 type Profiler struct {
 	url, shown string
 	client     http.Client
@@ -68,9 +68,9 @@ type Profiler struct {
 	quick      time.Duration
 }
 
-// NewProfiler makes one for a service's base URL, such as http://127.0.0.1:6060, or that of its
-// /debug/pprof. It leaves no connection behind after a profile, as that would be counted as one of
-// the service's, and follows redirects on the same host only.
+// NewProfiler makes a profiler for a service's base URL, such as http://127.0.0.1:6060, or for its
+// /debug/pprof. It keeps no connection open after a profile, because it would count as one of the
+// service's. It follows redirects only on the same host.
 func NewProfiler(url string) *Profiler {
 	base := strings.TrimSuffix(strings.TrimRight(url, "/"), "/debug/pprof") + "/debug/pprof"
 	return &Profiler{
@@ -90,18 +90,16 @@ func NewProfiler(url string) *Profiler {
 	}
 }
 
-// Take takes profiles of these kinds at the same time, for so long: in whole seconds and at least
-// one. It returns those that are whole, as pprof reads them, of 32 MB at most each, by the kind;
-// and for the others the reasons, each once. A mutex or block profile that is empty is whole: a
-// service has to turn them on. It returns when all are there, or soon after ctx has ended, and
-// leaves nothing running. What has come when ctx ends is not looked at any more, and so not
-// returned; the one that is being looked at takes some milliseconds, or a second or two when it was
-// made to take long.
+// Take takes profiles of these kinds at the same time, over length, in whole seconds and at least
+// one. It returns the complete ones by kind, in pprof's format and of at most 32 MB each, and the
+// reasons for the others, each once. An empty mutex or block profile is complete: a service must
+// turn them on. Take returns when all profiles have arrived, or soon after ctx has ended, and
+// leaves nothing running. Profiles that have not been checked when ctx ends are not returned. The
+// one being checked takes some milliseconds, or a second or two if it was made to be slow.
 //
-// It costs the service what profiling does: some percent of a processor for the processor's
-// profile, and for the others the work of writing them, twice for those that are differences. A
-// goroutine profile stops the service for as long as it takes to count its goroutines, up to five
-// times.
+// The cost to the service is that of profiling: some percent of a processor for the CPU profile,
+// and for the others the work of writing them, twice for those that are differences. A goroutine
+// profile stops the service while it counts its goroutines, up to five times.
 func (p *Profiler) Take(
 	ctx context.Context, kinds []Kind, length time.Duration,
 ) (map[string][]byte, []error) {
@@ -117,8 +115,8 @@ func (p *Profiler) Take(
 	whole := make(map[string][]byte)
 	why := make(map[string][]string)
 	for i, kind := range kinds {
-		// They are looked at when all are there: it takes some of the processor that the service
-		// may be using.
+		// They are checked once all have arrived: checking uses the processor, which the service
+		// may need.
 		if errs[i] == nil {
 			errs[i] = p.check(ctx, taken[i])
 		}
@@ -155,8 +153,8 @@ func (p *Profiler) take(ctx context.Context, kind Kind, length time.Duration) ([
 	return p.fetch(ctx, kind.path())
 }
 
-// middle fetches a profile at several moments, and returns the one with the middle number of what
-// it counts.
+// middle fetches a profile at several moments, and returns the one with the median number of
+// goroutines.
 func (p *Profiler) middle(ctx context.Context, kind Kind, length time.Duration) ([]byte, error) {
 	type look struct {
 		content []byte
@@ -186,7 +184,7 @@ func (p *Profiler) middle(ctx context.Context, kind Kind, length time.Duration) 
 	return looks[len(looks)/2].content, nil
 }
 
-// wait waits until so long after a time.
+// wait waits until length after since.
 func (p *Profiler) wait(ctx context.Context, since time.Time, length time.Duration) error {
 	timer := time.NewTimer(time.Until(since.Add(length)))
 	defer timer.Stop()
@@ -198,7 +196,7 @@ func (p *Profiler) wait(ctx context.Context, since time.Time, length time.Durati
 	}
 }
 
-// fetch fetches what is at a path under /debug/pprof.
+// fetch fetches a path under /debug/pprof.
 func (p *Profiler) fetch(ctx context.Context, path string) ([]byte, error) {
 	content, _, err := fetch(ctx, &p.client, p.url+"/"+path, p.shown, maxProfile)
 	var refused *refusal
@@ -210,7 +208,7 @@ func (p *Profiler) fetch(ctx context.Context, path string) ([]byte, error) {
 	return content, err
 }
 
-// check refuses what is not a profile, and what is cut short.
+// check rejects anything that is not a complete profile.
 func (p *Profiler) check(ctx context.Context, content []byte) error {
 	if ctx.Err() != nil {
 		return cause(ctx, p.shown, ctx.Err())

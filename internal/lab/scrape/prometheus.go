@@ -14,10 +14,10 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// families are a page's series by their name without labels.
+// families are a page's series by name without labels.
 type families map[string]*dto.MetricFamily
 
-// prometheus reads a page in Prometheus's text.
+// prometheus reads a page in Prometheus's text format.
 func (s *site) prometheus(text string) (reading, error) {
 	if err := s.costly(text); err != nil {
 		return nil, err
@@ -35,14 +35,14 @@ func (s *site) prometheus(text string) (reading, error) {
 			series(&t, all[name], m)
 		}
 	}
-	// These do not depend on what there was room for.
+	// These do not depend on the room for series.
 	all.normalise(t.reading)
 	s.quantiles(t.reading, all)
 	return t.reading, t.error(s.shown)
 }
 
-// costly refuses a page that would take too long to parse, or too much memory: of a line of four
-// bytes the parser makes two hundred.
+// costly rejects a page that would take too much time or memory to parse: the parser makes two
+// hundred bytes of a line of four.
 func (s *site) costly(text string) error {
 	if err := s.tooMany(strings.Count(text, "\n"), maxLines, "lines"); err != nil {
 		return err
@@ -74,7 +74,7 @@ func series(t *taker, family *dto.MetricFamily, m *dto.Metric) {
 	}
 }
 
-// suffixes are what the names of a series' values end in.
+// suffixes returns the suffixes of the names of a series' values.
 func suffixes(m *dto.Metric) []string {
 	if m.Histogram != nil || m.Summary != nil {
 		return []string{"_sum", "_count"}
@@ -82,7 +82,7 @@ func suffixes(m *dto.Metric) []string {
 	return []string{""}
 }
 
-// valueOf is one of the values of a series.
+// valueOf returns one of the values of a series.
 func valueOf(m *dto.Metric, suffix string) float64 {
 	switch {
 	case m.Counter != nil:
@@ -101,7 +101,7 @@ func valueOf(m *dto.Metric, suffix string) float64 {
 	return m.Untyped.GetValue()
 }
 
-// normalise puts the values in that are known by their meaning.
+// normalise adds the values whose meaning is known.
 func (all families) normalise(into reading) {
 	for _, u := range understood {
 		for _, name := range u.from {
@@ -117,14 +117,14 @@ func (all families) normalise(into reading) {
 	}
 }
 
-// values are those of all series of a name.
+// values returns the values of all series of a name.
 func (all families) values(name string) (values []float64) {
 	family, suffix := all[name], ""
 	if base, ok := strings.CutSuffix(name, "_count"); ok && family == nil {
 		family, suffix = all[base], "_count"
 	}
 	for _, m := range family.GetMetric() {
-		// A histogram's own name has no value.
+		// A histogram has no value under its own name.
 		if slices.Contains(suffixes(m), suffix) {
 			values = append(values, valueOf(m, suffix))
 		}
@@ -132,7 +132,8 @@ func (all families) values(name string) (values []float64) {
 	return values
 }
 
-// one is the series of the first of these names that the page has, if there is one only.
+// one returns the only series of the first of these names that the page has; nil if there are
+// several.
 func (all families) one(names ...string) *dto.Metric {
 	for _, name := range names {
 		if family := all[name]; len(family.GetMetric()) > 0 {
@@ -145,7 +146,7 @@ func (all families) one(names ...string) *dto.Metric {
 	return nil
 }
 
-// quantiles puts those in that are of the time since the last reading.
+// quantiles adds the quantiles over the time since the last reading.
 func (s *site) quantiles(into reading, all families) {
 	put := func(name string, v float64) {
 		if v-v == 0 {

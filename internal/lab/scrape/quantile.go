@@ -7,26 +7,26 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// history is what of a page's last reading is needed for the next one's quantiles. When a counter
-// has fallen the process has started again, and the history starts again: there is no difference to
-// take then.
+// history is what the next reading of a page needs of the last one to compute quantiles. If a
+// counter has fallen, the process has restarted and the history starts again, as there is no
+// difference to take.
 type history struct {
 	latencies, pauses past
 	cycles            pastCycles
 	ring              pastRing
 }
 
-// bucket is a part of a histogram: how many values were at most upTo, and more than the bucket
-// before says.
+// bucket is a part of a histogram: the number of values of at most upTo that are above the bucket
+// before.
 type bucket struct{ upTo, count float64 }
 
-// buckets are a histogram's, ascending; the last one is unbounded. None are not a histogram.
+// buckets are a histogram's buckets, ascending; the last one is unbounded. nil means no histogram.
 type buckets []bucket
 
 // maxBuckets is more than any runtime has.
 const maxBuckets = 1000
 
-// histogramOf is the histogram of a series; none when it has none, or one that makes no sense.
+// histogramOf returns the histogram of a series; nil if it has none, or an invalid one.
 func histogramOf(m *dto.Metric) buckets {
 	h := m.GetHistogram()
 	if h == nil || len(h.Bucket) == 0 || len(h.Bucket) > maxBuckets {
@@ -66,9 +66,9 @@ func (b buckets) total() (n float64) {
 	return n
 }
 
-// quantile is the value that a share q of all does not exceed, by a straight line through its
-// bucket, as Prometheus draws it. With the runtime's own histograms, whose buckets are ten times as
-// wide as the one before, it is off by as much as the bucket is wide.
+// quantile returns the value that a share q of all values does not exceed, by linear interpolation
+// in its bucket, as in Prometheus. The runtime's own histograms have buckets that are each ten
+// times as wide as the one before; there the error is up to the width of the bucket.
 func (b buckets) quantile(q float64) float64 {
 	low, high, into := b.around(q)
 	if math.IsInf(high, 1) {
@@ -77,7 +77,7 @@ func (b buckets) quantile(q float64) float64 {
 	return low + (high-low)*into
 }
 
-// around is the bucket that a quantile lies in, and how far into it, 0 to 1.
+// around returns the bucket of a quantile, and how far into it the quantile is, 0 to 1.
 func (b buckets) around(q float64) (low, high, into float64) {
 	rank := q * b.total()
 	for _, part := range b {
@@ -90,10 +90,11 @@ func (b buckets) around(q float64) (low, high, into float64) {
 	return low, math.Inf(1), 1
 }
 
-// past is a histogram as it was read last.
+// past is a histogram at its last reading.
 type past struct{ buckets }
 
-// since is what a histogram has gained; none when that cannot be determined.
+// since returns what a histogram has gained since the last reading; nil if that cannot be
+// determined.
 func (p *past) since(now buckets) buckets {
 	last := p.buckets
 	p.buckets = now
@@ -110,15 +111,15 @@ func (p *past) since(now buckets) buckets {
 	return gained
 }
 
-// cycles are garbage collections as Go's collector for Prometheus tells of them: their number, the
-// sum of their pauses, and the quartiles of the last 256 of them, which may be older than the last
-// reading.
+// cycles are garbage collections as reported by Go's collector for Prometheus: their number, the
+// sum of their pauses, and the quartiles of the last 256 pauses, some of which may be older than
+// the last reading.
 type cycles struct {
 	count, sum float64
-	quartiles  [5]float64 // from the least to the longest
+	quartiles  [5]float64 // from the shortest to the longest
 }
 
-// cyclesOf reads the summary; ok is false when it has not what is needed.
+// cyclesOf reads the summary; ok is false if something is missing.
 func cyclesOf(m *dto.Metric) (c cycles, ok bool) {
 	s := m.GetSummary()
 	if s == nil {
@@ -137,14 +138,14 @@ func cyclesOf(m *dto.Metric) (c cycles, ok bool) {
 		c.quartiles[4]-c.quartiles[4] == 0
 }
 
-// pastCycles is what was read last.
+// pastCycles is the result of the last reading.
 type pastCycles struct {
 	cycles
 	known bool
 }
 
-// since is what has happened since the last reading, with the quartiles as they are now; ok is
-// false when that cannot be determined.
+// since returns the change since the last reading, with the current quartiles; ok is false if it
+// cannot be determined.
 func (p *pastCycles) since(now cycles, known bool) (gained cycles, ok bool) {
 	last := *p
 	*p = pastCycles{now, known}
@@ -154,10 +155,10 @@ func (p *pastCycles) since(now cycles, known bool) (gained cycles, ok bool) {
 	return cycles{now.count - last.count, now.sum - last.sum, now.quartiles}, true
 }
 
-// quantile is the median (.5) or the 95th percentile (.95) of the pauses of one collection or more.
-// No source has it: the quartiles are of the last 256 pauses, and the histogram of the pauses
-// since, if there is one, is coarse. So it is what the quartiles say, but within the histogram's
-// bucket, and within what the pauses' sum allows, which is exact. Together they come near: with
+// quantile returns the median (.5) or the 95th percentile (.95) of the pauses of one or more
+// collections. No source has it: the quartiles cover the last 256 pauses, and the histogram of the
+// pauses since, if there is one, is coarse. So the result is that of the quartiles, limited to the
+// histogram's bucket and to what the exact sum of the pauses allows. Together they come close; with
 // equal pauses the result is exact.
 func (c cycles) quantile(q float64, since buckets) float64 {
 	if c.count == 1 {
@@ -174,11 +175,11 @@ func (c cycles) quantile(q float64, since buckets) float64 {
 	}
 	mean := c.sum / c.count
 	if c.count <= ringSize {
-		// None is longer than the longest, so the others have to make up for the rest of the mean.
+		// No pause is longer than the longest, so the others must make up the rest of the mean.
 		v = max(v, (mean-(1-q)*c.quartiles[4])/q)
 	}
-	// Of the pauses a share of 1-q is this long or longer, and the others are not shorter than the
-	// quartiles below them.
+	// A share of 1-q of the pauses is at least this long, and the others are at least as long as
+	// the quartiles below them.
 	rest, below := mean, 0.
 	for i := range quarter + 1 {
 		share := min(q-below, .25)

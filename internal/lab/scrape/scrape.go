@@ -1,11 +1,11 @@
 // Package scrape reads what a service exports: pages of Prometheus metrics, the expvar page, and
-// the profiles of net/http/pprof. It returns series under the names of the page, and under names of
-// its own what the diagnosis can read: Go's runtime and the pools of database/sql. It must know
-// nothing of loads, of /proc, or of what the figures are used for.
+// the profiles of net/http/pprof. It returns series under the page's own names. What the diagnosis
+// can use, Go's runtime and the pools of database/sql, also gets names of its own. The package must
+// not know loads, /proc, or what the values are used for.
 //
 // Whatever answers at a URL is treated as hostile: it may be endless, slow, or something else.
-// Everything is bounded, and what cannot be read is reported once, in words that do not change from
-// one reading to the next.
+// Everything is bounded, and what cannot be read is reported once, in words that stay the same from
+// reading to reading.
 package scrape
 
 import (
@@ -25,45 +25,44 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// The bounds of pages. One is read at most once in every, as a service has to make it: once a
-// second, when samples are taken four times a second and never quite on time.
+// Limits for pages. A page is read at most once per every, because it costs the service. That is
+// once a second if samples are taken four times a second and are slightly irregular.
 const (
 	every    = 900 * time.Millisecond
 	patience = 500 * time.Millisecond
 	maxPage  = 4 << 20
-	// maxLines and maxLabels bound what reading a page costs; beyond them nothing of it is read.
+	// maxLines and maxLabels limit the cost of reading a page; a larger page is not read at all.
 	maxLines  = 20_000
 	maxLabels = 50_000 // of all series together; names in JSON
 	maxOfLine = 32     // labels of a series: the parser compares each with all before it
 	maxSeries = 1000
 	maxName   = 300
-	// maxNames bounds what all names of one sample take in a run directory, where a line has a
-	// limit.
+	// maxNames limits the total length of all names of a sample in a run directory, where lines are
+	// limited.
 	maxNames = 512 << 10
-	// maxSaid bounds the causes that are listed for one page: what it answers must not drown
-	// what is said of others.
+	// maxSaid limits the errors reported per page, so that one page cannot drown out the others.
 	maxSaid = 8
-	// refusedFor is for how long what is not a page is left alone: it does not become one within a
-	// second, and reading it costs.
+	// refusedFor is how long something that is not a page is left alone: it will not become one
+	// within a second, and reading it costs.
 	refusedFor = 10 * time.Second
-	// maxFailed is how often in a row a page may fail to answer before it is left alone as long:
-	// samples wait for it.
+	// maxFailed is how many times in a row a page may fail to answer before it is left alone for
+	// refusedFor: samples wait for it.
 	maxFailed = 2
 )
 
-// Page is the source of what a service exports, made of one page or more. It satisfies
-// probe.Source. Its methods are called by one goroutine at a time.
+// Page is the source of a service's exported values, from one or more pages. It implements
+// probe.Source. Its methods must be called by one goroutine at a time.
 type Page struct {
 	sites []*site
 	now   func() time.Time
 	last  time.Time
 }
 
-// New makes the source of pages: of Prometheus metrics in text, or of expvar's JSON; what comes
-// back decides. Nothing is read before the first sample, and redirects are followed on the same
-// host only. Where two pages have the same name, the value of the one that is named first is kept;
-// Go's runtime is that of the first page that speaks of one, and of other pages at the same
-// address: a database's exporter is a Go program too, and not the service.
+// New makes a source from pages, either Prometheus metrics in text form or expvar's JSON; the
+// answer decides. Nothing is read before the first sample, and redirects are followed only on the
+// same host. If two pages have the same name, the value of the first page is kept. Go's runtime is
+// that of the first page with one, and of other pages at the same address: a database's exporter is
+// a Go program too, but not the service.
 func New(urls ...string) *Page {
 	p := &Page{now: time.Now}
 	for _, u := range urls {
@@ -72,18 +71,18 @@ func New(urls ...string) *Page {
 	return p
 }
 
-// Name is as probe.Source says.
+// Name implements probe.Source.
 func (p *Page) Name() string { return "the metrics page" }
 
-// Read reads the pages if a second or so has passed since they were read last; the samples in
-// between do not have their values. It waits for answers for half a second at most, and then reads
-// them: a page of the largest that services have takes some hundredths of one, and one that was
-// made to take long two tenths. A page that twice in a row did not answer is left alone for ten
-// seconds. An error says what could not be read, on one line, and each cause is said once: with
-// several pages the same ones would come back in ever new combinations.
+// Read reads the pages if about a second has passed since the last time; samples in between do not
+// have their values. It waits for answers for at most half a second, and then parses them: the
+// largest pages of real services take some hundredths of a second, and one made to be slow takes
+// two tenths. A page that did not answer twice in a row is left alone for ten seconds. An error
+// says what could not be read, on one line. Each cause is reported only once, because with several
+// pages the same causes would come back in new combinations.
 //
-// It costs a service what making its page does, and the reader about a millisecond of a processor
-// for all that Go's runtime can tell (BenchmarkRead: 50 KB).
+// The cost to a service is that of making its page. The reader needs about a millisecond of a
+// processor for all values of Go's runtime (BenchmarkRead: 50 KB).
 func (p *Page) Read(into map[string]float64) error {
 	now := p.now()
 	if now.Sub(p.last) < every {
@@ -110,7 +109,7 @@ func (p *Page) Read(into map[string]float64) error {
 	return p.unsaid(errs)
 }
 
-// unsaid is what was not said before; nil when that is nothing.
+// unsaid returns the errors that were not reported before; nil if there are none.
 func (p *Page) unsaid(errs []error) error {
 	var news []string
 	for i, err := range errs {
@@ -124,15 +123,14 @@ func (p *Page) unsaid(errs []error) error {
 	return errors.New(strings.Join(news, "; "))
 }
 
-// merge puts what the i-th page gave in, but for what an earlier one gives; left says that there
-// was no room for some of it.
+// merge adds the values of page i that no earlier page has; left reports that some did not fit.
 func (p *Page) merge(into map[string]float64, i int, r reading, room *int) (left bool) {
 	earlier := p.sites[:i]
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		if slices.ContainsFunc(earlier, func(s *site) bool { return s.before(p.sites[i], name) }) {
 			continue
 		}
-		// Besides there are quotes, the value and what parts them.
+		// The quotes, the value and the separators come on top.
 		if *room -= inJSON(name) + 30; *room < 0 {
 			left = true
 			continue
@@ -142,8 +140,8 @@ func (p *Page) merge(into map[string]float64, i int, r reading, room *int) (left
 	return left
 }
 
-// inJSON is how many bytes a name takes, without its quotes: the characters that are written
-// otherwise in HTML take six where JSON is made for that too.
+// inJSON returns how many bytes a name takes, without quotes. The characters that are special in
+// HTML count six, for JSON that escapes them too.
 func inJSON(name string) int {
 	n := len(name)
 	for _, c := range []byte(name) {
@@ -157,19 +155,19 @@ func inJSON(name string) int {
 	return n
 }
 
-// reading is what a page said at one moment: values by name.
+// reading is the values of a page at one moment, by name.
 type reading map[string]float64
 
 // site is one page.
 type site struct {
 	url, host string
-	shown     string // the URL as it may be shown: without a password
+	shown     string // the URL without its password, for output
 	client    http.Client
-	until     time.Time // the page is not read again before
-	refused   error     // why it was not a page, the first time: words that stay the same
-	gave      reading   // when it was read last
-	failed    int       // how often in a row it did not answer
-	said      []string  // the causes of errors
+	until     time.Time // the page is not read before then
+	refused   error     // why it was not a page, the first time, so that the text stays the same
+	gave      reading   // the values at the last reading
+	failed    int       // consecutive failures to answer
+	said      []string  // the errors reported
 	history
 }
 
@@ -180,8 +178,8 @@ func newSite(text string) *site {
 		client: http.Client{
 			Timeout:       patience,
 			CheckRedirect: stay,
-			// A connection that is kept costs the service less than a new one a second, and leaves
-			// none behind that has to wait for stray packets.
+			// A persistent connection costs the service less than a new one every second, and
+			// leaves none behind in TIME-WAIT.
 			Transport: &http.Transport{
 				Proxy:                  http.ProxyFromEnvironment,
 				DisableCompression:     true,
@@ -197,7 +195,7 @@ func newSite(text string) *site {
 	return s
 }
 
-// before says whether a page that was named earlier has the say over a name that a later one gives.
+// before reports whether the earlier page s takes precedence for a name of a later page.
 func (s *site) before(later *site, name string) bool {
 	if _, ok := s.gave[name]; ok {
 		return true
@@ -214,7 +212,7 @@ func (s *site) speaksOfGo() bool {
 	return false
 }
 
-// read reads the page. Both results are there when a part could be read.
+// read reads the page. It returns both results if a part could be read.
 func (s *site) read(now time.Time) (reading, error) {
 	if now.Before(s.until) {
 		return nil, s.refused
@@ -239,8 +237,8 @@ func (s *site) read(now time.Time) (reading, error) {
 	return r, err
 }
 
-// rest leaves a page alone for a while when it has failed too often. What answers, if only that it
-// is busy, is asked again.
+// rest leaves a page alone for a while if it has failed too often. A page that answers, even with
+// an error status, is read again.
 func (s *site) rest(now time.Time, err error) {
 	var answer *refusal
 	if errors.As(err, &answer) {
@@ -252,8 +250,8 @@ func (s *site) rest(now time.Time, err error) {
 	}
 }
 
-// news says whether an error's cause was not said before. Statuses of one class are one cause, as a
-// page might go through all of them.
+// news reports whether an error's cause was not reported before. All statuses of a class are one
+// cause, as a page might go through all of them.
 func (s *site) news(err error) bool {
 	what := err.Error()
 	var answer *refusal
@@ -267,7 +265,7 @@ func (s *site) news(err error) bool {
 	return true
 }
 
-// tooMany refuses a page that has more of something than one that is meant to be read each second.
+// tooMany rejects a page that has more of something than a page to read every second may have.
 func (s *site) tooMany(n, most int, of string) error {
 	if n <= most {
 		return nil
@@ -276,8 +274,8 @@ func (s *site) tooMany(n, most int, of string) error {
 		"from what is measured: name a page with fewer", s.shown, most, of)
 }
 
-// parse tells the two kinds of pages apart. A page in Prometheus's text may begin with a brace too,
-// as names of any characters do; it then says by its type what it is.
+// parse distinguishes the two kinds of pages. A page in Prometheus's text format may start with a
+// brace too, because names may contain any characters; then its content type identifies it.
 func (s *site) parse(body []byte, head http.Header) (reading, error) {
 	trimmed := strings.TrimLeftFunc(string(body), unicode.IsSpace)
 	if strings.HasPrefix(trimmed, "{") && !strings.Contains(head.Get("Content-Type"), "version=") {
@@ -286,17 +284,17 @@ func (s *site) parse(body []byte, head http.Header) (reading, error) {
 	return s.prometheus(string(body))
 }
 
-// taker takes series under the page's own names, within bounds.
+// taker takes series under the page's own names, within limits.
 type taker struct {
 	reading
-	left int  // how many more are taken
-	full bool // there were more
-	odd  bool // some had no name that can be kept
+	left int  // how many more it takes
+	full bool // there were more series
+	odd  bool // some names could not be kept
 }
 
 func (t *taker) take(name string, v float64) {
 	switch name = measure.Metrics + name; {
-	// JSON has no word for what is not a number.
+	// JSON cannot represent NaN and infinities.
 	case v-v != 0:
 	case len(name) > maxName || format.Clean(name) != name:
 		t.odd = true
@@ -308,7 +306,7 @@ func (t *taker) take(name string, v float64) {
 	}
 }
 
-// error says what was not taken.
+// error reports what was not taken.
 func (t *taker) error(shown string) error {
 	switch {
 	case t.full:

@@ -6,8 +6,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// Values are the names that this package gives besides "metrics." and a series' own. Times are in
-// seconds, sizes in bytes.
+// Values are the names that this package reports, besides "metrics." and a series' own name. Times
+// are in seconds, sizes in bytes.
 var Values = []measure.SampleName{
 	measure.Gauge(measure.GoGoroutines, "goroutines"),
 	measure.Gauge(measure.GoMaxProcs, "threads that may run Go code at once"),
@@ -48,9 +48,9 @@ var Values = []measure.SampleName{
 	measure.Gauge(measure.DBServerLimit, "connections that the database allows"),
 }
 
-// understood says which series of a Prometheus page a value is read from: the first of them that
-// the page has. join makes one value of the series that differ in their labels; ok is false when
-// that makes no sense.
+// understood defines the Prometheus series for each value: the first of from that the page has.
+// join makes one value of series that differ in their labels; ok is false if that is not
+// meaningful.
 var understood = []struct {
 	value string
 	from  []string
@@ -93,8 +93,8 @@ var understood = []struct {
 	{measure.DBServerLimit, []string{"pg_settings_max_connections"}, sum},
 }
 
-// The histograms and the summary that quantiles are made of. The older name of the pauses comes
-// second: it has the same figures.
+// The histograms and the summary for computing quantiles. The older name of the pauses comes
+// second; its values are the same.
 var (
 	pauseHistograms   = []string{"go_sched_pauses_total_gc_seconds", "go_gc_pauses_seconds"}
 	latencyHistograms = []string{"go_sched_latencies_seconds"}
@@ -102,12 +102,10 @@ var (
 
 const pauseSummary = "go_gc_duration_seconds"
 
-// only is the value of a series that there is one of: a page with several is that of several
-// processes.
+// only returns the value of a single series. A page with several covers several processes.
 func only(all []float64) (float64, bool) { return all[0], len(all) == 1 }
 
-// percent knows that GOGC is -1 in the runtime where it is off, and that it is told as a number
-// without a sign.
+// percent restores the -1 that the runtime uses for GOGC=off: it is exported as an unsigned number.
 func percent(all []float64) (float64, bool) {
 	if all[0] > math.MaxInt32 {
 		all = []float64{-1}
@@ -115,11 +113,11 @@ func percent(all []float64) (float64, bool) {
 	return only(all)
 }
 
-// limit leaves out the large numbers that stand for no limit.
+// limit leaves out the large numbers that mean no limit.
 func limit(all []float64) (float64, bool) { return all[0], len(all) == 1 && bounded(all[0]) }
 
-// bounded says whether a size is one that a machine can have. Without a limit the runtime uses the
-// largest number, or a part of it.
+// bounded reports whether a machine can have memory of this size. Without a limit, the runtime uses
+// the largest number, or a part of it.
 func bounded(bytes float64) bool { return bytes < 1<<60 }
 
 func sum(all []float64) (total float64, ok bool) {
@@ -129,8 +127,8 @@ func sum(all []float64) (total float64, ok bool) {
 	return total, true
 }
 
-// sumUnlessZero is 0 when one of the values is: a pool without a limit makes all of them together
-// one without.
+// sumUnlessZero returns 0 if one of the values is 0: if one pool has no limit, all pools together
+// have none.
 func sumUnlessZero(all []float64) (total float64, ok bool) {
 	if smallest, _ := least(all); smallest == 0 {
 		return 0, true
