@@ -238,8 +238,8 @@ func predictStation(
 }
 
 // mixture returns the line over all candidates by probability. For each it includes the uncertainty
-// of its service time, that of the distribution of service times, which shown requests have shown,
-// and 1.5 % for the simulation. ok is false if there is most likely no line.
+// of its service time, that of the distribution of service times, which is known from shown
+// requests, and 1.5 % for the simulation. ok is false if there is most likely no line.
 func mixture(
 	all []candidate, weights []float64, open int, shown uint64, s slo.SLO, o PredictOptions,
 ) (line Interval, ok bool) {

@@ -147,7 +147,7 @@ func random(seed uint64, loop int) *rand.Rand {
 
 // course inverts the integral of a profile's rate, for sums that never decrease.
 type course struct {
-	pieces []piece // those that are not over
+	pieces []piece // those not yet over
 	last   int64
 }
 

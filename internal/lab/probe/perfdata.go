@@ -18,7 +18,7 @@ const (
 	maxPerfData = 1 << 20
 	// maxFigure bounds the name of a statistic, and its text.
 	maxFigure = 256
-	// perfHead is the length of the buffer's head, perfEntry that of an entry's.
+	// perfHead is the length of the buffer's head, perfEntry that of an entry's head.
 	perfHead, perfEntry = 32, 20
 )
 

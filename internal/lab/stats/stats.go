@@ -62,7 +62,7 @@ func Mean(series []float64, block, replicates int, confidence float64, rng *rand
 }
 
 // few returns how much wider an interval from that many blocks must be than one from very many. Two
-// blocks count as one, because neighbors are still slightly correlated and the block length was
+// blocks count as one, because neighbours are still slightly correlated and the block length was
 // estimated from the same data. With a full count, intervals of 95 % covered 88 % of the time.
 func few(blocks, confidence float64) float64 {
 	df := max(blocks/2, 1)
