@@ -27,7 +27,7 @@ func plainServer(t *testing.T) string {
 	}).url()
 }
 
-// allocations are those of a run, and its requests.
+// allocations returns the allocations of a run and the number of its requests.
 func allocations(t *testing.T, o load.Options) (mallocs, requests uint64) {
 	t.Helper()
 	var before, after runtime.MemStats
@@ -78,8 +78,7 @@ func plainServer2(t *testing.T) string {
 	}).url()
 }
 
-// What a longer run allocates more than a shorter one is what its requests cost; a window costs a
-// few.
+// The extra allocations of a longer run are the cost of its requests; a window allocates a little.
 func TestARequestDoesNotAlloc(t *testing.T) {
 	one, two := plainServer(t), plainServer2(t)
 	for name, n := range map[string]int{"closed": 0, "open": 1, "closed, HTTP/2": 0, "open, HTTP/2": 1} {

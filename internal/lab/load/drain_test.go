@@ -10,8 +10,7 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// What a target answers after the load is over says nothing of how much it can do in a second: it
-// had longer.
+// Answers that arrive after the load is over do not show the throughput: the target had extra time.
 func TestWhatEndsInTheDrainIsNotGoodput(t *testing.T) {
 	for name, duration := range map[string]time.Duration{"duration": 20 * time.Millisecond, "schedule": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -28,8 +27,8 @@ func TestWhatEndsInTheDrainIsNotGoodput(t *testing.T) {
 			o.Connections, o.Duration, o.Arrivals = 2, duration, every(20, ms)
 			totals, _ := run(t, o)
 			want(t, totals, map[measure.Kind]uint64{measure.OK: 20})
-			// The first answers may themselves be late on a machine that is busy with other things,
-			// and so be in the drain.
+			// On a busy machine the first answers may themselves be late, and so arrive in the
+			// drain.
 			if totals.Drained < 17 || totals.Drained > 20 {
 				t.Errorf("%d requests ended in the drain, and 17 were answered after the last was due", totals.Drained)
 			}

@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience bounds a run that a test waits for, and a request whose time-out is not what is tested:
-// only a hung test meets it.
+// patience limits the runs that tests wait for, and the requests whose timeout is not under test.
+// Only a hung test reaches it.
 const patience = 2 * time.Minute
 
 const (
@@ -65,8 +65,8 @@ func serveOn(t testing.TB, listener net.Listener, answer func(n int64, r *http.R
 	return acceptOn(t, listener, func(s *server, _ int64, c net.Conn) { s.talk(c, answer) })
 }
 
-// accept is a server that gives each connection to talk, with its number from 1, and closes it
-// then.
+// accept is a server that passes each connection to talk, with its number from 1, and then closes
+// it.
 func accept(t testing.TB, talk func(n int64, c net.Conn)) *server {
 	t.Helper()
 	return acceptOn(t, listen(t), func(_ *server, n int64, c net.Conn) { talk(n, c) })
@@ -194,8 +194,8 @@ func runIn(ctx context.Context, t testing.TB, o load.Options) (*measure.Totals, 
 	return totals, windows, nil
 }
 
-// serverSide is how many descriptors the test's own server may hold because it has not seen the
-// run's end yet.
+// serverSide is how many descriptors the test's own server may still hold because it has not
+// noticed the end of the run.
 func serverSide(o load.Options) int { return o.Connections }
 
 func audit(t testing.TB, totals *measure.Totals, windows []*measure.Window) {
@@ -256,7 +256,7 @@ func openFiles(t testing.TB) int {
 	return len(list)
 }
 
-// eventually waits, without sleeping, until something that is bound to happen has.
+// eventually waits, without sleeping, until holds returns true.
 func eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(patience)
@@ -284,12 +284,12 @@ func (a *at) Next() (int64, bool) {
 	return due, true
 }
 
-// released is a schedule of one loop whose arrivals come one by one, each when the test lets it,
-// and are due then.
+// released is a schedule of one loop whose arrivals the test releases one by one. They are due at
+// their release.
 type released struct{ let, given, n, began int64 }
 
-// letting makes the arrivals of a run: the first of n at once, each further one with a call of
-// more.
+// letting returns the arrivals of a run, the first ones released at once and each further one, up
+// to n, by a call of more.
 func letting(first, n int64) (arrivals func(loop, loops int) pace.Schedule, more func()) {
 	r := &released{let: first, n: n}
 	return func(int, int) pace.Schedule { return r }, func() { atomic.AddInt64(&r.let, 1) }
@@ -308,7 +308,7 @@ func (r *released) Next() (int64, bool) {
 
 func (r *released) Pending() bool { return r.given < r.n }
 
-// until makes an arrival a millisecond, on one loop, until something has happened.
+// until has one arrival per millisecond, on one loop, until over is set.
 type until struct {
 	next int64
 	over atomic.Bool
@@ -321,8 +321,8 @@ func (u *until) Next() (int64, bool) {
 	return u.next, !u.over.Load()
 }
 
-// inOneOf runs what a machine that is kept from running at the wrong moment makes meaningless: it
-// must hold in one of several runs.
+// inOneOf repeats a test that is meaningless if the machine stalls at the wrong moment. It must
+// hold in one of several runs.
 func inOneOf(t testing.TB, runs int, what string, holds func() bool) {
 	t.Helper()
 	for range runs {
@@ -333,7 +333,7 @@ func inOneOf(t testing.TB, runs int, what string, holds func() bool) {
 	t.Errorf("in none of %d runs: %s", runs, what)
 }
 
-// every makes n arrivals, a distance in nanoseconds apart, dealt out to the loops in turn.
+// every returns n arrivals, distance nanoseconds apart, distributed over the loops in turn.
 func every(n int, distance int64) func(loop, loops int) pace.Schedule {
 	return func(loop, loops int) pace.Schedule {
 		var a at

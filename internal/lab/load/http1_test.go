@@ -51,7 +51,7 @@ func (r *reader) Answer(a *load.Answer) load.AnswerVerdict {
 	return load.AnswerVerdict{}
 }
 
-// answers are whole answers and what a script that wants bodies sees of them.
+// answers are complete answers, and what a script that asks for bodies sees of them.
 var answers = []struct{ name, method, wire, seen string }{
 	{"length", "GET", "HTTP/1.1 200 OK\r\nX-Mark: a\r\nContent-Length: 5\r\n\r\nhello", "200 a hello false"},
 	{"empty", "GET", "HTTP/1.1 204 No Content\r\nX-Mark: b\r\n\r\n", "204 b  false"},

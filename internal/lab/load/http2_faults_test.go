@@ -119,8 +119,8 @@ func TestAConnectionThatEndsLosesItsStreams(t *testing.T) {
 	want(t, totals, map[measure.Kind]uint64{measure.OK: 8, measure.ConnectionLost: 2})
 }
 
-// An answer that comes together with SETTINGS is there before the request was sent, though the
-// request may have begun by then.
+// An answer that arrives together with SETTINGS precedes the sending of the request, even if the
+// request has begun by then.
 func TestAnAnswerToWhatWasNotSentIsBadHTTP(t *testing.T) {
 	s := accept(t, func(_ int64, c net.Conn) {
 		var early bytes.Buffer
@@ -137,7 +137,7 @@ func TestAnAnswerToWhatWasNotSentIsBadHTTP(t *testing.T) {
 	contains(t, totals.Examples["bad_http"], "idle_stream")
 }
 
-// What breaks the rules of HTTP/2 and ends one stream, or the connection with both.
+// Violations of HTTP/2 that end one stream, or the connection with both streams.
 func TestWhatBreaksTheRulesIsBadHTTP(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -58,16 +58,16 @@ func unstarted2(most int, handler http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// peer is the server's side of one connection of HTTP/2, whose test says each frame.
+// peer is the server's side of an HTTP/2 connection; the test sends each frame.
 type peer struct {
 	*http2.Framer
 	c net.Conn
-	// seen is the frames that next has passed over.
+	// seen is the frames that next has read.
 	seen []http2.FrameHeader
 }
 
-// script is a server that plays a part on each connection, whose number from 1 it is given, and
-// closes it when the part is over. The preface was read then, and settings sent.
+// script is a server that calls part on each connection, with its number from 1, and then closes
+// it. By the time of the call it has read the preface and sent settings.
 func script(t testing.TB, settings []http2.Setting, part func(n int64, p *peer)) *server {
 	t.Helper()
 	return accept(t, func(n int64, c net.Conn) {
@@ -86,7 +86,7 @@ func script(t testing.TB, settings []http2.Setting, part func(n int64, p *peer))
 	})
 }
 
-// next is the next frame but SETTINGS and WINDOW_UPDATE; nil at the end.
+// next returns the next frame other than SETTINGS and WINDOW_UPDATE; nil at the end.
 func (p *peer) next() http2.Frame {
 	for {
 		f, err := p.ReadFrame()
@@ -106,7 +106,7 @@ func (p *peer) next() http2.Frame {
 	}
 }
 
-// head is the next request's; nil at the end. What else comes is passed over.
+// head returns the head of the next request; nil at the end. It skips other frames.
 func (p *peer) head() *http2.MetaHeadersFrame {
 	for f := p.next(); f != nil; f = p.next() {
 		if head, ok := f.(*http2.MetaHeadersFrame); ok {

@@ -57,7 +57,7 @@ func TestHTTP2IsSpokenWithTLSAndWithout(t *testing.T) {
 	}
 }
 
-// gate counts the requests that are at a server at once, and lets them go when there are so many.
+// gate counts the requests at a server, and releases them once there are enough.
 type gate struct {
 	mu           sync.Mutex
 	inside, most int
@@ -116,7 +116,8 @@ func TestAnArrivalWithoutAFreeStreamWaitsAndItsTimeRuns(t *testing.T) {
 	if totals.Lag.Count() != 2 || totals.Peak != 2 {
 		t.Errorf("two arrivals found a free stream, and %d send lags were counted; %d in flight", totals.Lag.Count(), totals.Peak)
 	}
-	// Two of them waited for the server, and a busy machine may keep it from answering two others.
+	// Two of the requests waited for the server, and a busy machine may delay the answers to two
+	// others.
 	if slow := totals.Service.Over(90 * ms); slow > 6 {
 		t.Errorf("%v service times over 90 ms: the wait for a stream is not a service", slow)
 	}
@@ -139,13 +140,13 @@ func TestFieldsThatRepeatAreSentOnce(t *testing.T) {
 	o.Script, o.Arrivals = load.Static("get", request, false), every(500, ms/10)
 	totals, _ := run(t, o)
 	want(t, totals, map[measure.Kind]uint64{measure.OK: 500})
-	// The head of a frame, five fields in the table, and the path's 9 letters.
+	// The header of a frame, five table references, and the 9 letters of the path.
 	if each := float64(totals.BytesOut) / 500; each > 35 {
 		t.Errorf("a request of some 600 bytes takes %.0f", each)
 	}
 }
 
-// answers2 are what a server does and what a script that wants bodies sees of it.
+// answers2 are what a server does, and what a script that asks for bodies sees of it.
 var answers2 = []struct {
 	name, method string
 	answer       func(p *peer, id uint32)
@@ -372,7 +373,7 @@ func TestAWindowThatOpensByAByteAtATimeIsFilledAsItOpens(t *testing.T) {
 
 func TestATimeOutResetsItsStreamAndNoOther(t *testing.T) {
 	var resets atomic.Int64
-	arrivals, more := letting(29, 30) // one when the first has timed out
+	arrivals, more := letting(29, 30) // one after the first has timed out
 	s := script(t, nil, func(_ int64, p *peer) {
 		for f := p.next(); f != nil; f = p.next() {
 			switch f := f.(type) {
@@ -394,7 +395,7 @@ func TestATimeOutResetsItsStreamAndNoOther(t *testing.T) {
 		}
 	})
 	o := over2(get(t, s.url()), 2)
-	o.Arrivals, o.Timeout = arrivals, 4*time.Second // which the machine does not stop for
+	o.Arrivals, o.Timeout = arrivals, 4*time.Second // longer than the machine stalls
 	totals, _ := run(t, o)
 	want(t, totals, map[measure.Kind]uint64{measure.OK: 29, measure.Timeout: 1})
 	if totals.ConnectionsMade != 1 || resets.Load() != 1 {

@@ -65,12 +65,11 @@ func TestAnOpenLoopSendsEachArrivalOnce(t *testing.T) {
 	}
 }
 
-// The windows' ends are moments that have nothing to do with the requests, so what is in flight
-// then is what is in flight at any time: by Little's law the rate of answers times how long each
-// took. An answer that came just after a window's end must not be missing from it. A loop that the
-// machine kept from running catches up with windows that are over, and what it sends meanwhile
-// counts in them, so one of several runs must agree; a window that sees too little does so in all
-// of them.
+// The windows' ends are independent of the requests, so the number in flight at those ends must be
+// the mean number in flight: by Little's law, the rate of answers times the time of each. A window
+// must not miss an answer that came just after its end. A loop that the machine delays catches up
+// with windows that are over, and what it sends then counts in them, so only one of several runs
+// must agree. A window that sees too little does so in all of them.
 func TestTheEndsOfWindowsSeeWhatIsInFlightAtAnyTime(t *testing.T) {
 	s := serve(t, func(_ int64, _ *http.Request, c net.Conn) bool {
 		<-time.After(5 * time.Millisecond)
@@ -120,7 +119,7 @@ func TestAScheduleAsLongAsTheDurationHasItsLength(t *testing.T) {
 	}
 }
 
-// trickle is a schedule whose arrivals are known only some time after they were asked for.
+// trickle is a schedule that knows an arrival only some time after it was asked for it.
 type trickle struct{ asked, left int }
 
 func (s *trickle) Next() (int64, bool) {
@@ -168,7 +167,8 @@ func TestArrivalsWithoutAFreeConnectionWaitAndTheirTimeRuns(t *testing.T) {
 	if totals.Lag.Count() != 1 {
 		t.Errorf("one arrival found a free connection, and %d send lags were counted", totals.Lag.Count())
 	}
-	// One of them waited for the server, and a busy machine may keep it from answering another.
+	// One of the requests waited for the server, and a busy machine may delay the answer to
+	// another.
 	if slow := totals.Service.Over(90 * ms); slow > 5 {
 		t.Errorf("%v service times over 90 ms: the wait for a connection is not a service", slow)
 	}
@@ -181,8 +181,8 @@ func TestWhatWaitsTooLongOrBehindTooManyIsNotSent(t *testing.T) {
 	})
 	o := get(t, s.url())
 	o.Connections, o.Arrivals, o.Backlog, o.Timeout = 1, every(50, ms/10), 10, time.Second
-	// The first one times out on the connection, and those of the backlog at about the same time;
-	// one of them may still be sent. Of a run that the machine stops for as long nothing is sent.
+	// The first request times out on the connection, and those of the backlog at about the same
+	// time; one of them may still be sent. If the machine stalls that long, a run sends nothing.
 	inOneOf(t, 5, "the first request is sent", func() bool {
 		totals, _ := run(t, o)
 		got := totals.Ended
@@ -236,9 +236,9 @@ func TestATargetThatDiesAndComesBack(t *testing.T) {
 	going := &until{}
 	o.Arrivals = going.arrivals
 	var second *server
-	refused := 0 // windows until the last in which the target was gone
+	refused := 0 // windows up to the last one in which the target was gone
 	seen := 0
-	o.Observe = func(w *measure.Window) { // it comes back when that is noticed
+	o.Observe = func(w *measure.Window) { // the target returns once that is noticed
 		seen++
 		if w.Ended[measure.ConnectFailed] == 0 {
 			return
@@ -326,7 +326,7 @@ func TestCancellingWhileConnectingIsAnError(t *testing.T) {
 }
 
 func TestASlowObserverMakesLongerWindowsAndLosesNothing(t *testing.T) {
-	const slow = 150 // milliseconds of requests for which nobody takes windows
+	const slow = 150 // milliseconds of requests during which Observe does not return
 	var enough atomic.Int64
 	var once sync.Once
 	taken := make(chan struct{})

@@ -32,9 +32,9 @@ func (s *numbered) Request(b []byte) ([]byte, load.Request) {
 	return b, load.Request{}
 }
 
-// A server that answers at once stalls once for half a second, and a constant rate goes on. What it
-// wrote down itself, when it answered which request, says how many response times exceed any limit:
-// the generator's figures must agree, or it has looked away during the stall.
+// A server that answers at once stalls for half a second while requests continue at a constant
+// rate. The server records when it answered each request, which determines how many response times
+// exceed any limit. The generator's results must agree, or it was blind during the stall.
 func TestAStallWeighsAsMuchAsItLasted(t *testing.T) {
 	const (
 		n        = 300
@@ -44,7 +44,7 @@ func TestAStallWeighsAsMuchAsItLasted(t *testing.T) {
 	)
 	var mu sync.Mutex
 	var once sync.Once
-	answered := make([]int64, n) // reactor.Clock, which is the generator's, by arrival
+	answered := make([]int64, n) // by arrival, on the generator's clock (reactor.Clock)
 	release, begun := make(chan struct{}), int64(0)
 	s := serve(t, func(i int64, r *http.Request, c net.Conn) bool {
 		if i >= stallAt {
@@ -72,8 +72,7 @@ func TestAStallWeighsAsMuchAsItLasted(t *testing.T) {
 	for i, a := range answered {
 		start = min(start, a-int64(i)*distance) // the least that an answer took beyond its due time is next to nothing
 	}
-	// An answer on its way to the generator when a connection's next was noted takes longer by
-	// then.
+	// An answer may be on its way to the generator when the connection's next one is recorded.
 	most := float64(o.Connections + 1)
 	for _, limit := range []int64{100 * ms, 200 * ms, 300 * ms, 400 * ms, 450 * ms} {
 		expected := 0
@@ -86,13 +85,13 @@ func TestAStallWeighsAsMuchAsItLasted(t *testing.T) {
 		if got < float64(expected)-most || got > float64(expected)+most {
 			t.Errorf("%v response times are over %d ms, by the server's own notes it must be %d", got, limit/ms, expected)
 		}
-		// No more than come after its beginning, when a busy machine makes it longer.
+		// On a busy machine the stall is longer; at most the requests after its start count.
 		least := min((ended-begun-limit)/distance, n-stallAt)
 		if got < float64(least)-most {
 			t.Errorf("%v response times are over %d ms; a stall of %d ms alone makes %d of them", got, limit/ms, (ended-begun)/ms, least)
 		}
 	}
-	// Were service times counted from the due time, some 50 would be as long.
+	// If service times counted from the due time, some 50 would be that long.
 	if covered := totals.Service.Over(300 * ms); covered > 16 {
 		t.Errorf("%v service times are over 300 ms: 8 connections can have waited for the server", covered)
 	}
