@@ -9,8 +9,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// made is a step of windows with so many requests each, of which the last ones are slow, and whose
-// queue grows by a number in each.
+// made returns a step of windows with each requests, of which the last slow ones are slow, and a
+// queue that grows by grows per window.
 func made(windows int, each, slow, grows uint64) *measure.Step {
 	s := &measure.Step{
 		Plan: measure.StepPlan{Rate: float64(4 * each), Length: int64(windows) * simWindow},
@@ -75,8 +75,8 @@ func TestOneBrokenObjectiveIsEnough(t *testing.T) {
 	}
 }
 
-// 10 of 2,000 were slow, where 20 may be and far fewer than are needed were seen; of 20 that failed
-// there may be 10.
+// 10 of 2,000 were slow, where 20 are allowed, but far too few were seen to prove it. One failed,
+// where 0.04 % are allowed.
 func TestTheReasonIsTheObjectiveThatWasNotMet(t *testing.T) {
 	s := made(20, 100, 0, 0)
 	s.Windows[0] = made(1, 100, 10, 0).Windows[0]
@@ -116,8 +116,9 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 		step    *measure.Step
 		verdict record.SLOVerdict
 	}{
-		{late(40 * ms), record.Invalid}, // as late as the limit: the slow ones may be its own
-		// half of them slow, and it was late by a fiftieth of the limit
+		{late(40 * ms), record.Invalid}, // late by about the limit: the slow ones may be its own
+		// Half of the requests are slow, and the generator was late by only a fiftieth of the
+		// limit.
 		{late(1 * ms), record.Fail},
 		{func() *measure.Step {
 			s := made(20, 500, 0, 0)

@@ -45,8 +45,8 @@ func (s *score) String() string {
 		s.offered/second/int64(*surveys))
 }
 
-// firstCaveats are those of the first survey of some kinds. A caveat that was always there would
-// say nothing.
+// firstCaveats are the caveats of the first survey of some kinds. A caveat that is always present
+// would be worthless.
 var firstCaveats = map[string]string{
 	"a rate limiter, 1500/s":       record.CaveatLimiter,
 	"slower with each that waits":  record.CaveatCollapses,
@@ -57,9 +57,9 @@ var firstCaveats = map[string]string{
 	"two routes of different cost": "",
 }
 
-// A survey of each kind is right when its interval contains the line, or when it says why that may
-// not be so: nine of ten have to be. Of the kinds that were held back, the share is a figure and
-// not a requirement. `make statistics` prints the tables in docs/benchmarks.md.
+// A survey of each kind is right if its interval contains the line, or if it says why that may not
+// be so. Nine of ten must be right. For the kinds that were held back, the share is reported but
+// not required. `make statistics` prints the tables in docs/benchmarks.md.
 func TestASurveyOfEachKindContainsItsLineOrSaysWhyNot(t *testing.T) {
 	for i := range reference.Kinds {
 		k := &reference.Kinds[i]

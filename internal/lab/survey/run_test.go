@@ -154,8 +154,8 @@ func TestWhereTheGeneratorIsTheLimitTheLineIsSaidToBeAbove(t *testing.T) {
 }
 
 func TestTheHighestRateThatMayBeOfferedIsKept(t *testing.T) {
-	// The others are just above the line, where a survey offers rates on both sides, on a grid that
-	// the limit is not on.
+	// All but the first limit are just above the line, where a survey offers rates on both sides.
+	// They are not on the grid of rates.
 	for _, limit := range []float64{300, 770, 773, 776, 779, 782, 785, 788, 791, 794, 797} {
 		b := four()
 		o := quick(t)
@@ -236,7 +236,7 @@ func TestAnSLOThatNoRateMeetsIsSaid(t *testing.T) {
 	}
 }
 
-// broken is a bench that can do nothing.
+// broken is a bench on which every step fails.
 type broken struct{ simBench }
 
 func (*broken) Step(
@@ -373,7 +373,7 @@ func TestProgressSaysHowLongItWillStillTake(t *testing.T) {
 	}
 }
 
-// Where others take the processors now and then, each rate may have one such step.
+// If other programs use the processors from time to time, each rate may have one such step.
 func TestAGeneratorThatWasLateByChanceDoesNotEndASurvey(t *testing.T) {
 	o, b := quick(t), four()
 	o.Start = 50

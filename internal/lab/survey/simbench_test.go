@@ -19,11 +19,11 @@ const (
 	simTimeout = 5 * second
 )
 
-// simBench does steps in virtual time against a queue that is empty when a step begins.
+// simBench runs steps in virtual time against a queue that is empty when a step begins.
 type simBench struct {
 	station queue.Station
 	seed    uint64
-	// cold is by how many times a request takes longer while the service is cold; it warms up over
+	// cold is the factor by which requests take longer while the service is cold. It warms up over
 	// a second of the first step.
 	cold float64
 	// generator is the rate above which the generator is the limit, 0 for none.
@@ -33,8 +33,8 @@ type simBench struct {
 	// dies is the rate at which the service stops answering for good, 0 for never; crumbles the one
 	// above which its goodput falls.
 	dies, crumbles float64
-	// service, when there is one, is asked instead of the station. It goes on from step to step,
-	// at the time of clock; kind is what it is one of.
+	// service, if not nil, replaces the station. It continues from step to step, at the time in
+	// clock. kind is its kind.
 	service reference.Service
 	kind    *reference.Kind
 	clock   int64
@@ -59,7 +59,7 @@ func (b *simBench) Settle(ctx context.Context) (time.Duration, error) {
 type ending struct {
 	kind     measure.Kind
 	at, took int64
-	status   int // of a refusal, 0 when it does not matter
+	status   int // status of a refusal, 0 if irrelevant
 }
 
 func (b *simBench) Step(
@@ -147,7 +147,7 @@ func (b *simBench) Step(
 	}
 	step.Totals.Response = whole.Sparse()
 	b.offered += step.Totals.Length
-	// The rest of a step that was stopped was offered all the same, in what the service knows.
+	// For the service, the rest of a stopped step was offered too.
 	b.clock += max(last, p.Length)
 	return step, stopped, nil
 }
@@ -156,7 +156,8 @@ func (b *simBench) Step(
 func (b *simBench) exchange(p measure.StepPlan, each func(at int64, e ending)) {
 	station := b.station
 	if b.crumbles > 0 && p.Rate > b.crumbles {
-		// Work that is thrown away: the more is offered, the longer each takes.
+		// The service does work that is then thrown away: the higher the rate, the longer each
+		// request takes.
 		slower, service := p.Rate*p.Rate/b.crumbles/b.crumbles, station.Service
 		station.Service = func(r *rand.Rand) int64 { return int64(float64(service(r)) * slower) }
 	}

@@ -11,8 +11,8 @@ import (
 	"plimsoll/internal/lab/slo"
 )
 
-// kind is a queue and its true line, which queue.Line found with four million arrivals, on average
-// over five seeds: to about 0.2 percent.
+// kind is a queue and its true line, to about 0.2 percent: the mean of queue.Line over five seeds
+// with four million arrivals each.
 type kind struct {
 	name     string
 	station  queue.Station
@@ -79,8 +79,8 @@ func (k *kind) survey(t *testing.T, seed uint64, quick bool) (*record.Result, *s
 	return r, b
 }
 
-// The lines of fixed seeds are asserted here. When the method was made, 500 surveys of twenty kinds
-// of queue were tried with it: 96 % of the intervals held the truth. `make statistics` repeats
+// This test asserts the lines for fixed seeds. When the method was developed, 500 surveys of twenty
+// kinds of queue were tried: 96 % of the intervals contained the truth. `make statistics` repeats
 // them.
 func TestTheLineContainsTheTruthAndIsNarrow(t *testing.T) {
 	surveys := max(3, int(*surveys))
@@ -137,8 +137,8 @@ func TestAQuickSurveyIsShorterAndHoldsToo(t *testing.T) {
 	}
 }
 
-// TestTheFormOfAWaitIsThatOfAQueue checks the formula that lines are read with on simulated steps
-// that begin empty, from well below the line to above the capacity (800 a second).
+// TestTheFormOfAWaitIsThatOfAQueue checks the formula for reading lines on simulated steps that
+// begin empty, from far below the line to above the capacity (800 a second).
 func TestTheFormOfAWaitIsThatOfAQueue(t *testing.T) {
 	const allowed, limit = .01, .05
 	line := 701.6
