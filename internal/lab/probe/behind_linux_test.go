@@ -10,8 +10,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// asking is a target, process 20, that listens on 8080 and has a connection to port 8081; its child
-// 21 listens on 8082, to which it is connected too.
+// asking is a target, process 20, that listens on 8080 and is connected to port 8081. It is also
+// connected to port 8082, on which its child 21 listens.
 func asking(t *testing.T) *fakeProc {
 	f := newFakeProc(t)
 	f.process(process{pid: 20, parent: 1, name: "shop", start: 5, inodes: []int{1, 2, 3}})
@@ -24,7 +24,7 @@ func asking(t *testing.T) *fakeProc {
 	return f
 }
 
-// followed is what is behind the target of asking, and how much processor time that has used.
+// followed returns the services behind the target of asking, with their processor time.
 func followed(t *testing.T, f *fakeProc) (s *Sampler, behinds map[string]float64) {
 	t.Helper()
 	s = New(Options{

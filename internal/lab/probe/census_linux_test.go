@@ -17,7 +17,7 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// fresh takes a sample with a census, however short ago the last one was.
+// fresh takes a sample with a census, however recent the last census was.
 func fresh(s *Sampler) map[string]float64 {
 	for _, source := range s.sources {
 		if c, is := source.(*census); is {
@@ -36,8 +36,8 @@ func censusOf(s *Sampler) *census {
 	return nil
 }
 
-// becomes samples until the values are there: sockets change their state when the kernel gets to
-// it.
+// becomes samples until the values are as wanted: the kernel changes the state of sockets with a
+// delay.
 func becomes(t *testing.T, s *Sampler, want map[string]float64) {
 	t.Helper()
 	var got map[string]float64
@@ -72,7 +72,7 @@ func listenOn(t *testing.T, address string) (*net.TCPListener, netip.AddrPort) {
 	return l.(*net.TCPListener), l.Addr().(*net.TCPAddr).AddrPort()
 }
 
-// pair is a connection to a listener, and what that accepted.
+// pair returns both ends of a connection to a listener.
 func pair(t *testing.T, l *net.TCPListener, to netip.AddrPort) (client, server *net.TCPConn) {
 	t.Helper()
 	client, err := net.DialTCP("tcp", nil, net.TCPAddrFromAddrPort(to))
@@ -87,7 +87,7 @@ func pair(t *testing.T, l *net.TCPListener, to netip.AddrPort) (client, server *
 	return client, server
 }
 
-// leave closes one end of a connection, and then the other when that has noticed.
+// leave closes one end of a connection, and the other one once it has noticed.
 func leave(t *testing.T, first, second *net.TCPConn) {
 	t.Helper()
 	first.Close()
@@ -250,7 +250,8 @@ func TestConnectionsOnWhichAnAnswerIsWaitedForAreCounted(t *testing.T) {
 	pair(t, upstream, to)
 	client, server := pair(t, upstream, to)
 	name := measure.OutgoingWaiting + to.String()
-	// The kernel tells the times to some milliseconds: whoever asks again is later than what came.
+	// The kernel's times are some milliseconds coarse, so each side sends until its data counts as
+	// later than the other's.
 	turns := func(who *net.TCPConn, want float64) {
 		t.Helper()
 		for range 5000 {
@@ -289,8 +290,8 @@ func TestWhatIsSentAgainIsCountedOfTheTargetsConnections(t *testing.T) {
 	t.Error("what nobody acknowledges is not seen to be sent again")
 }
 
-// deaf has the kernel drop whatever comes for a socket, as a network that loses everything would;
-// ok is false where only root may.
+// deaf makes the kernel drop all packets to a socket, like a network that loses everything. ok is
+// false if only root may do that.
 func deaf(t *testing.T, c *net.TCPConn) (ok bool) {
 	t.Helper()
 	raw, err := c.SyscallConn()
@@ -458,8 +459,8 @@ func TestSocketsAreCountedOnceASecondAndLessOftenWhereThatIsExpensive(t *testing
 			}
 			now = now.Add(250 * time.Millisecond)
 		}
-		// Its own cost is not predictable: on a machine that is busy with other things the cheap
-		// one may be expensive.
+		// The cost of a census is not predictable: on a busy machine the cheap one may be
+		// expensive.
 		if with != taken || taken < 2 || taken > 10 || expensive && taken != want {
 			t.Errorf("expensive %v: sockets were gone through %d times in ten seconds, "+
 				"and %d samples have them; want %d", expensive, taken, with, want)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// figures is a JVM's file of them: numbers, and texts.
+// figures returns a JVM's statistics file with these numbers and texts.
 func figures(order binary.ByteOrder, numbers map[string]int64, texts map[string]string) []byte {
 	data := make([]byte, perfHead)
 	copy(data, []byte{0xca, 0xfe, 0xc0, 0xc0, 0, 2, 0, 1})
@@ -82,7 +82,7 @@ func aJVM(f *fakeProc, data []byte) (name string) {
 	return filepath.Join(f.root, name)
 }
 
-// collected are the values of one sample that are of collections.
+// collected returns the values of one sample about collections.
 func collected(s *Sampler) map[string]float64 {
 	values := s.Sample(0).Values
 	maps.DeleteFunc(values, func(name string, _ float64) bool {

@@ -42,13 +42,13 @@ func TestWhatGoesToAndFroIsCountedOfTheTargetsConnections(t *testing.T) {
 		t.Errorf("%v exchanges on one connection, want 3", got)
 	}
 	ask(4)
-	leave(t, client, server) // what it carried since it was last seen is not known
+	leave(t, client, server) // its exchanges since the last census are unknown
 	client, server = pair(t, upstream, to)
 	ask(2)
 	if got := fresh(s)[name]; got != 5 {
 		t.Errorf("%v exchanges on it and on another one, want 5", got)
 	}
-	// Bodies that are passed on piece by piece both ways do not count.
+	// Bodies that are copied piece by piece in both directions do not count.
 	body := make([]byte, 4<<10)
 	for range 20 {
 		for _, ends := range [][2]*net.TCPConn{{client, server}, {server, client}} {
@@ -65,7 +65,7 @@ func TestWhatGoesToAndFroIsCountedOfTheTargetsConnections(t *testing.T) {
 	}
 }
 
-// withoutDescriptors is a /proc with this process alone, whose folder of descriptors is none.
+// withoutDescriptors is a /proc with only this process, whose fd folder cannot be read.
 func withoutDescriptors(t *testing.T) string {
 	t.Helper()
 	root, own := t.TempDir(), strconv.Itoa(os.Getpid())
@@ -85,8 +85,8 @@ func withoutDescriptors(t *testing.T) string {
 	return root
 }
 
-// A census in which the target's descriptors, or the Unix sockets, could not be looked at does not
-// make connections new that were there before.
+// A census that could not read the target's descriptors, or the Unix sockets, must not make
+// existing connections look new.
 func TestACensusThatFailsMakesNoConnectionNew(t *testing.T) {
 	path := t.TempDir() + "/s"
 	_, address := listenOn(t, "127.0.79.1:0")

@@ -27,7 +27,7 @@ func TestOnlySmallSegmentsThatGoToAndFroAreExchanges(t *testing.T) {
 }
 
 func TestExchangesAreTheFewerOfWhatCameSinceTheLastLook(t *testing.T) {
-	// A thousand were sent before, and half as many came; then the other way round.
+	// Before, 1000 segments were sent and 500 received; since then, 1 and 1000.
 	before, now := data{1000, 500, 1000, 500, 1448}, data{1001, 1500, 1001, 1500, 1448}
 	if got := now.since(before).exchanges(); got != 1 {
 		t.Errorf("%v exchanges, want 1", got)
@@ -38,8 +38,8 @@ func TestExchangesAreTheFewerOfWhatCameSinceTheLastLook(t *testing.T) {
 	}
 }
 
-// looked is one census of some connections, by their inodes: of TCP with so many exchanges, and of
-// a Unix socket.
+// looked is the result of one census, by inode: TCP connections with their number of exchanges, and
+// Unix sockets.
 type looked struct {
 	tcp, local map[uint64]uint32
 	whole      bool

@@ -27,11 +27,11 @@ func TestTheBusiestDiskIsAnotherOneNowAndThen(t *testing.T) {
 		{7, 1201, 420},
 	} {
 		f.disks(line("sda", 10, c.a), line("sdb", 100, c.b), line("cciss/c0d0", 1000, c.c),
-			// Those that are not a whole device, or not one of its own.
+			// Not a whole device, or not a physical one.
 			line("sda1", 10_000, 1e9*i), line("dm-0", 10_000, 1e9*i), line("loop0", 10_000, 1e9*i),
 			"junk\n", "8 0 sdz 1 x\n")
 		got := s.Sample(int64(i)).Values
-		// whichever was the busiest; one that starts again adds nothing
+		// the busiest device each time; a device that starts again adds nothing
 		want := []float64{0, 1, 2, 2, 2.4}[i]
 		if diff := got["host.disk.busy_seconds"] - want; diff < -1e-9 || diff > 1e-9 {
 			t.Errorf("after %d samples the busiest was busy for %v s, want %v",

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roleVariable makes of this test's binary a child with a part of its own.
+// roleVariable makes this test binary run as a child with its own role.
 const roleVariable = "PLIMSOLL_PROBE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -37,8 +37,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serve listens in a network namespace with nothing in it, has one client and another that has
-// left, and stays until its input ends.
+// serve listens in an empty network namespace, has one connected client and one that has left, and
+// stays until its input ends.
 func serve() error {
 	if err := setUp("lo"); err != nil {
 		return err
@@ -137,8 +137,8 @@ func TestATargetInANamespaceOfItsOwnIsReadThere(t *testing.T) {
 		"host.tcp.opened_active":           2,
 		"host.tcp.opened_passive":          2,
 		"host.net.received_bytes":          0,
-		// The listener, a client, and both ends that were accepted; what has left belongs to
-		// nobody.
+		// The listener, a client, and both accepted ends. The socket of the client that has left
+		// belongs to no process.
 		"host.tcp.in_use": 4,
 	})
 	if missing := strings.Join(s.NotMeasured(), "\n"); strings.Contains(missing, "sockets") {
@@ -155,9 +155,9 @@ func TestANamespaceThatMayNotBeEnteredIsSaidAndItsFilesAreRead(t *testing.T) {
 		return
 	}
 	pid := serviceElsewhere(t)
-	// As clients know it: a packet filter may give it another address on the way.
+	// The address that clients know: a packet filter may translate it.
 	s := New(Options{PID: pid, Listen: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.9:8080")}})
-	censusOf(s).namespace = "/proc/self/ns/uts" // what cannot be entered as one of the network
+	censusOf(s).namespace = "/proc/self/ns/uts" // not a network namespace
 	becomes(t, s, map[string]float64{
 		"listener.queue":                   0,
 		"listener.connections.established": 1,
@@ -180,7 +180,7 @@ func TestANamespaceThatMayNotBeEnteredIsSaidAndItsFilesAreRead(t *testing.T) {
 func TestTheFirstThreadNeverLeavesItsNamespace(t *testing.T) {
 	for range 50 {
 		done := make(chan int)
-		// Many at once are given all threads there are.
+		// Many goroutines at once use all available threads.
 		for range 8 {
 			go func() {
 				onSpareThread(func() bool {

@@ -11,7 +11,7 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// took are the processor times of other processes in a sample, by name.
+// took returns the processor times of other processes in a sample, by name.
 func took(values map[string]float64) map[string]float64 {
 	all := map[string]float64{}
 	for name, seconds := range values {
@@ -57,14 +57,14 @@ func TestOtherProcessesAreToldByWhatTheyUse(t *testing.T) {
 	if got := look(); fmt.Sprint(got) != "map[compile:1.3 kworker:0.4]" {
 		t.Errorf("others used %v", got)
 	}
-	// Another process that has got a number has used what it has used.
+	// A process with a reused number counts with all that it has used.
 	f.process(process{pid: 80, parent: 1, name: "link", user: 10, start: 95})
 	if got := look(); fmt.Sprint(got) != "map[compile:1.3 kworker:0.4 link:0.1]" {
 		t.Errorf("others used %v", got)
 	}
 }
 
-// What a look could not read has not been used since.
+// A process that one look could not read counts as 0.
 func TestAProcessThatOneLookHasMissedIsNotNew(t *testing.T) {
 	f := asking(t)
 	s := New(Options{Root: f.root, PID: 20})

@@ -244,7 +244,7 @@ func TestASourceWhoseErrorsChangeDoesNotSilenceTheOthers(t *testing.T) {
 	}
 }
 
-// restless finds something else wrong each time.
+// restless reports a different error each time.
 type restless struct{ times int }
 
 func (*restless) Name() string { return "tides" }
@@ -347,7 +347,7 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 	}
 	runtime.KeepAlive(sum)
 	second := s.Sample(1).Values
-	// What is there or not as this machine was set up.
+	// Values that depend on the setup of this machine.
 	optional := []string{
 		"target.cgroup.", "host.conntrack.", measure.OutgoingTo, measure.OutgoingWaiting,
 		measure.OutgoingExchanges, measure.OutgoingFresh,
@@ -357,8 +357,8 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 		"target.threads.hottest_share",
 		"target.threads.full", // from the second look on
 	}
-	// Threads that end take their switches with them, and the kernel only guesses what idle cores
-	// wait for.
+	// Threads that end take their switches with them, and the kernel only estimates the iowait of
+	// idle cores.
 	mayFall := []string{
 		"target.context_switches.voluntary",
 		"target.context_switches.involuntary",

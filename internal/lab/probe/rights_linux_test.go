@@ -7,12 +7,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropRights takes from this thread the right to read what belongs to others, for the rest of the
-// test: root could read it all the same.
+// dropRights removes this thread's right to read other users' data for the rest of the test; root
+// could read it otherwise.
 func dropRights(t *testing.T) {
 	t.Helper()
 	runtime.LockOSThread()
-	// The thread is not given back: a locked one ends with its goroutine, which is the test's.
+	// The thread stays locked: it ends with its goroutine, which is the test's.
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	if err := unix.Capget(&header, &data[0]); err != nil {
