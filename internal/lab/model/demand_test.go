@@ -10,9 +10,9 @@ import (
 	"plimsoll/internal/lab/queue"
 )
 
-// sampleCPU gives a step samples of a process that spends so many seconds on a request and so many
-// a second whatever it does, as the kernel counts them where it knows no better: user and system
-// time in ticks of 10 ms.
+// sampleCPU gives a step the samples of a process that uses perRequest seconds per request and idle
+// seconds per second at any rate. They are as coarse as the kernel's usual accounting: user and
+// system time in ticks of 10 ms.
 func sampleCPU(s *measure.Step, perRequest, idle float64) {
 	s.Samples = nil
 	done := 0.0
@@ -64,7 +64,7 @@ func TestTheDemandOfARequestIsTheSlopeAndIdlingIsTakenOff(t *testing.T) {
 	if math.Abs(d.Per.Estimate/.0005-1) > .03 || d.Per.Low > .0005 || d.Per.High < .0005 {
 		t.Errorf("a request costs 0.5 ms, and %+v", d)
 	}
-	// Two cores, of which a fifth of one idles away.
+	// Two cores, a fifth of one of them used at any rate.
 	if want := 1.8 / .0005; math.Abs(d.Bound.Estimate/want-1) > .03 || d.Bound.Low > want ||
 		d.Bound.High < want || d.Capacity != 2 {
 		t.Errorf("the bound is 3600, and %+v", d)
@@ -99,8 +99,8 @@ func TestTheHostCountsOnItsOwnMachineOnlyAndWithoutTheGeneratorsSpinning(t *test
 	for i := range steps {
 		t := &steps[i].Totals
 		length := float64(t.Length+t.Drain) / 1e9
-		// The generator is at work for 20 µs a request and spins for half of the time, which the
-		// host's counter has in it.
+		// The generator works for 20 µs per request and spins for half of the time; both are in the
+		// host's counter.
 		work := 20e-6 * float64(t.Ended[measure.OK])
 		t.Generator = measure.Generator{
 			Loops: 1,

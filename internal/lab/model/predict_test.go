@@ -118,8 +118,8 @@ func TestAClosedLoopOfOneConnectionShowsTheServiceWithoutWaiting(t *testing.T) {
 
 func TestSeveralLoopsOfTheGeneratorCountTheirOwnOnly(t *testing.T) {
 	t.Parallel()
-	// Each of two loops offers half, and finds its own requests only: as if every second request
-	// were not seen.
+	// Each of two loops offers half of the load and finds only its own requests, as if every second
+	// request were invisible.
 	s := objectives(t, "p99<50ms")
 	l := load{
 		station:  queue.Station{Workers: 2, Service: queue.Constant(4 * ms), Room: -1},
@@ -267,8 +267,7 @@ func TestALineIsNeverPredictedBelowWhatKeptTheObjectives(t *testing.T) {
 		seed:    1,
 	}
 	steps := gentle(l, 480)
-	// Other programs use the processors now and then, so that what a request costs is anybody's
-	// guess.
+	// Other programs use the processors from time to time, so the cost of a request is uncertain.
 	for i, idle := range []float64{1.9, 1.5, 1.9, 1.9} {
 		sampleCPU(&steps[i], .001, idle)
 	}

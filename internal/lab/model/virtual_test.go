@@ -15,7 +15,7 @@ const (
 	second = int64(1e9)
 )
 
-// load is a step that is done in virtual time, on a station behind a constant overhead.
+// load describes a step that is simulated in virtual time, on a station with a constant overhead.
 type load struct {
 	station  queue.Station
 	overhead int64
@@ -24,13 +24,13 @@ type load struct {
 	constant bool
 	length   int64
 	atSend   bool // the generator counts how many others each request found
-	loops    int  // of the generator, one when 0: a request finds those of its own only
+	loops    int  // of the generator; 0 means one. A request finds only those of its own loop
 	seed     uint64
 }
 
 const window = 250 * ms
 
-// step does it.
+// step simulates the step.
 func (l load) step(number int) measure.Step {
 	s := measure.Step{
 		Plan: measure.StepPlan{
