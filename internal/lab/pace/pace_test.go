@@ -43,7 +43,7 @@ func TestTheTimeOfAnArrivalDoesNotDriftOverHours(t *testing.T) {
 	// One of many loops reads through the hours quickly.
 	const loop, loops = 7, 97
 	s := pace.Hold(rate, hours*3600*second).Schedule(pace.Constant, loop, loops, 0)
-	// 128 bits of integers would say the same: n + ½ over rate, in nanoseconds.
+	// The exact value in integers: n + ½ over the rate, in nanoseconds.
 	exact := func(n int64) int64 {
 		return (2*n+1)/(2*9973)*second + ((2*n+1)%(2*9973)*second+9973)/(2*9973)
 	}
@@ -157,8 +157,7 @@ func profiles(t *rapid.T) pace.Profile {
 	return p
 }
 
-// integral is the integral of the rate from 0 to t, written down without cutting anything into
-// pieces.
+// integral returns the integral of the rate from 0 to t, without dividing the profile into pieces.
 func integral(p pace.Profile, t int64) float64 {
 	sum, start := 0.0, int64(0)
 	for _, s := range p.Segments {
@@ -186,8 +185,8 @@ func TestConstantArrivalsKeepToTheIntegralAndAreSharedByTheLoops(t *testing.T) {
 			if due < 0 || due > p.Length() || n > 0 && due < dues[n-1] {
 				t.Fatalf("arrival %d at %d is out of order", n, due)
 			}
-			// A due time is a whole nanosecond, in which the integral grows by rate ÷ 1e9; a jump
-			// of the rate may lie in it.
+			// A due time is rounded to a nanosecond, in which the integral grows by rate ÷ 1e9; the
+			// rate may jump within it.
 			if got, slack := integral(p, due), 1e-6+20000/1e9; math.Abs(got-float64(n)-.5) > slack {
 				t.Fatalf("arrival %d at %d: the integral is %v there", n, due, got)
 			}
@@ -265,7 +264,7 @@ func TestPoissonCountsScatterAsTheyShould(t *testing.T) {
 			t.Errorf("index of dispersion of loop %d %.3f, want about 1", loop, d)
 		}
 	}
-	// Loops that followed each other would add up to more, or to less.
+	// If the loops were correlated, their sum would vary more, or less.
 	covariance := 0.0
 	for i := range total {
 		mean := (integral(p, int64(i+1)*second) - integral(p, int64(i)*second)) / loops
