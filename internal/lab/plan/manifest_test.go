@@ -15,8 +15,8 @@ import (
 	"plimsoll/internal/lab/plan"
 )
 
-// kubernetes is its own schema of one kind of object, strict: a field that it does not know is an
-// error.
+// kubernetes returns Kubernetes' own schema of one kind of object, made strict: an unknown field is
+// an error.
 func kubernetes(t *testing.T, kind string) *jsonschema.Resolved {
 	t.Helper()
 	text, err := os.ReadFile("testdata/kubernetes-1.37.schema.json")
@@ -44,7 +44,7 @@ const (
 	selector  = "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector"
 )
 
-// parsed is YAML as JSON would be read.
+// parsed parses YAML as JSON is parsed.
 func parsed(t *testing.T, text string) map[string]any {
 	t.Helper()
 	asJSON, err := yaml.YAMLToJSON([]byte(text))
@@ -143,8 +143,7 @@ func TestTheManifestKeepsKubernetesSchema(t *testing.T) {
 	}
 }
 
-// What the schema cannot say, and the API server checks: the ranges that the fields' documentation
-// gives.
+// Checks by the API server that the schema cannot express: the ranges in the fields' documentation.
 func TestTheManifestsFiguresAreInKubernetesRanges(t *testing.T) {
 	for name, p := range manifests(t) {
 		object := parsed(t, string(p.Manifest()))
@@ -280,7 +279,8 @@ func TestThePlansFiguresSayWhereTheyComeFrom(t *testing.T) {
 	}
 }
 
-// There is no schema of KEDA's objects here; what it hands on to the autoscaler has one.
+// There is no schema for KEDA's objects here, but there is one for what KEDA passes to the
+// autoscaler.
 func TestTheHeadroomsManifestHasThePlansFigures(t *testing.T) {
 	schema := kubernetes(t, scaler)
 	for name, p := range manifests(t) {

@@ -13,8 +13,8 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// step is one that offered a rate for 10 s, of which the first is not judged. values says what a
-// sample shows at a time of the step.
+// step returns a step that offered a rate for 10 s, the first second of which is not judged. values
+// returns the values of a sample at a time of the step.
 func step(
 	number int, rate float64, connections int, values func(seconds float64) map[string]float64,
 ) measure.Step {
@@ -100,8 +100,8 @@ func TestTheInstancesCarryTheRateAlsoWhenSomeAreLost(t *testing.T) {
 		needed, count int
 		added         string
 	}{
-		// 800/s each is safe: 50 of them; 48 would do with 41 left, as 40000 ÷ 49 is within the
-		// line.
+		// 800/s each is safe, which takes 50 instances. They also carry the loss of one, as 40000 ÷ 49
+		// is within the line.
 		"one zone":                         {plan.Options{Rate: 40000, Headroom: .2}, 50, 50, ""},
 		"of three zones one may be lost":   {plan.Options{Rate: 40000, Headroom: .2, Zones: 3}, 50, 60, "one zone of 3"},
 		"of two zones one may be lost":     {plan.Options{Rate: 40000, Headroom: .2, Zones: 2}, 50, 80, "one zone of 2"},
@@ -174,8 +174,7 @@ func TestWhatIsSampledInTheDrainDoesNotCount(t *testing.T) {
 		s := step(number, rate, 64, holding(rate, 50))
 		last := s.Samples[len(s.Samples)-1].Values["target.cpu.seconds"]
 		for i := range 20 {
-			// It clears up on two cores, with a connection to the database for each request that it
-			// still has.
+			// It finishes the remaining requests on two cores, with a database connection for each.
 			s.Samples = append(s.Samples, measure.Sample{
 				At: 10e9 + int64(i+1)*250e6,
 				Values: map[string]float64{
@@ -209,8 +208,8 @@ func TestALastSampleThatComesALittleLateCounts(t *testing.T) {
 	}
 }
 
-// What no measurement gives, in a run directory from elsewhere, must not become an infinity, which
-// JSON has no word for.
+// Values that no measurement gives, in a run directory from elsewhere, must not become infinities,
+// which JSON cannot represent.
 func TestAbsurdFiguresInARunLeaveAPlanThatCanBePrinted(t *testing.T) {
 	for name, absurd := range map[string]map[string]float64{
 		"a negative pool":       {"db.in_use": -5000},
@@ -293,7 +292,7 @@ func TestTheAutoscalersTargetLeavesRoomForWhatIsComing(t *testing.T) {
 			t.Errorf("%s: %d %% of up to %d because of %q; want %d %%, %d, %q",
 				name, a.TargetCPU, a.MaxReplicas, a.TargetRate.How, c.cpu, c.most, c.why)
 		}
-		// What the autoscaler lets an instance become, with all that is planned for, is still
+		// The highest rate that the autoscaler allows for an instance, with all planned effects, is
 		// within the line.
 		if worst := a.TargetRate.Value * a.Grown * 1.1; worst > 1000.01 {
 			t.Errorf("%s: an instance may come to %v/s", name, worst)

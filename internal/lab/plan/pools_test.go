@@ -30,8 +30,8 @@ func TestTheDatabasesConnectionsAreSharedByAllThatMayRun(t *testing.T) {
 			step(3, 1000, 64, holding(1000, most)))
 	}
 	o := plan.Options{Rate: 8000, Headroom: .2, DatabaseConnections: 500}
-	// Up to 11 instances, and 3 more in an update: 492 ÷ 14. Each has 758/s × 20 ms = 15.2 in use,
-	// and 12 more at times.
+	// Up to 11 instances, and 3 more in an update: 492 ÷ 14. Each has 758/s × 20 ms = 15.2
+	// connections in use, and 12 more at peaks.
 	p := planned(t, run(100), o)
 	if a := p.Autoscaler; a.MaxReplicas != 11 || a.Surge != 3 {
 		t.Fatalf("%+v", a)
@@ -68,8 +68,8 @@ func TestTheDatabasesConnectionsAreSharedByAllThatMayRun(t *testing.T) {
 	}
 }
 
-// holder is a step with so many connections, of which some are active at once, in a service that
-// has 30 MB, 20 kB a connection and 100 kB an active one.
+// holder is a step with this many connections, some of them active at once. The service takes 30
+// MB, plus 20 kB per connection, plus 100 kB per active one.
 func holder(number, connections, active int, noise float64) measure.Step {
 	s := step(number, 300, connections, func(float64) map[string]float64 {
 		return map[string]float64{
@@ -128,8 +128,8 @@ func TestActiveConnectionsAreToldFromIdleOnesWhereTheStepsDo(t *testing.T) {
 }
 
 func TestTheErrorOfTheMemoryGrowsWithTheDistance(t *testing.T) {
-	// Of 400 runs with noise of 2 MB, nearly all have their true figures within the interval: at
-	// 4000 connections, and at a million.
+	// Of 400 runs with noise of 2 MB, nearly all have the true value within their interval, at 4000
+	// connections and at a million.
 	r := rand.New(rand.NewPCG(5, 6))
 	const runs = 400
 	inside := map[string]int{}
