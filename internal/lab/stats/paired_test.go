@@ -39,7 +39,7 @@ func TestManySignedRanksAreAsTheExactOnes(t *testing.T) {
 		d[i] = rng.NormFloat64() + .25
 	}
 	exact := stats.SignedRank(d)
-	// One more difference, far too small to matter, makes it the approximation.
+	// One more difference, too small to matter, switches to the approximation.
 	approximate := stats.SignedRank(append(d, 1e-9))
 	if math.Abs(exact-approximate) > .01 {
 		t.Errorf("60 differences give %v exactly, and 61 %v by the normal approximation",

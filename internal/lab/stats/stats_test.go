@@ -17,7 +17,7 @@ func near(t *testing.T, what string, got, want, by float64) {
 	}
 }
 
-// autoregressive is a series whose values hang together with correlation phi, around a mean.
+// autoregressive returns a series around a mean whose consecutive values have correlation phi.
 func autoregressive(n int, phi, mean float64, r *rand.Rand) []float64 {
 	series := make([]float64, n)
 	x := r.NormFloat64() / math.Sqrt(1-phi*phi)
@@ -205,9 +205,9 @@ func TestBlocksGrowWithTheCorrelation(t *testing.T) {
 	}
 }
 
-// waits are, by windows of 50 requests, how many of a queue's requests waited longer than a limit,
-// and how many there were: Lindley's recursion for one worker with exponential service at a
-// utilization, in units of the mean service time.
+// waits returns, per window of 50 requests, how many requests of a queue waited longer than a
+// limit, and how many there were. It uses Lindley's recursion for one worker with exponential
+// service at a utilization, in units of the mean service time.
 func waits(windows int, utilization, limit float64, r *rand.Rand) (late, total []float64) {
 	wait := 0.0
 	request := func() { wait = max(wait+r.ExpFloat64()-r.ExpFloat64()/utilization, 0) }
@@ -275,7 +275,7 @@ func TestNeededIsHowManyProveTheShareThatIsAllowed(t *testing.T) {
 		stats.Binomial(5*n/1100, n/1.1, .95).High <= .01 {
 		t.Errorf("5 of 1,000 where 1%% is allowed: %v %v", n, ok)
 	}
-	// 12 of 3,200 failed together: the bootstrap's interval is the wider, and has to shrink to a
+	// 12 of 3,200 failed together: the bootstrap's interval is the wider one, and must shrink to a
 	// sixth.
 	wide := stats.Interval{Low: 0, Point: .00375, High: .0075}
 	if n, ok := stats.Needed(wide, 12, 3200, 1, .004375, .95); !ok || n != 120_000 {
