@@ -10,16 +10,16 @@ import (
 
 const ms = int64(1e6)
 
-// outcome is what a long simulation says of a station.
+// outcome is the result of a long simulation of a station.
 type outcome struct {
-	meanWait float64 // nanoseconds, of those that were served
-	late     float64 // share of responses longer than the limit that was asked for
-	waited   float64 // share that did not begin at once
+	meanWait float64 // nanoseconds, of the served requests
+	late     float64 // share of responses longer than the limit
+	waited   float64 // share that had to wait
 	refused  float64
 }
 
-// simulate offers Poisson arrivals; the service times are drawn beside the station's, so that waits
-// can be computed from responses.
+// simulate offers Poisson arrivals. It draws the service times in parallel with the station, to
+// compute the waits from the responses.
 func simulate(s queue.Station, rate float64, limit int64, seed uint64) outcome {
 	const n = 600_000
 	service, last := s.Service, int64(0)
