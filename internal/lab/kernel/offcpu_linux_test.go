@@ -15,8 +15,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// rest waits until a target of one thread that is known waits, and gives the reading that shows it:
-// its time waiting grows, and it is not late.
+// rest waits until a tracked target of one thread is waiting, and returns the reading that shows
+// it: its waiting time grows and its runnable time does not.
 func rest(t *testing.T, read func() map[string]float64) (last map[string]float64) {
 	t.Helper()
 	until(t, "the target waits", func() bool {
@@ -43,7 +43,7 @@ func TestAThreadThatWaitsIsWaiting(t *testing.T) {
 	most := time.Since(inner).Seconds()
 	after := read()
 	waited := after[measure.BPFOffCPUWaiting] - before[measure.BPFOffCPUWaiting]
-	// The shell waits for its child since before anybody looked, so that it is not known; one
+	// The shell has been waiting for its child since before the opening, so it is not tracked. One
 	// thread waits all the time.
 	if limit := time.Since(outer).Seconds(); waited < most-.001 || waited > limit+.001 {
 		t.Errorf("it waited for %v s, and should have for %v to %v", waited, most, limit)
@@ -69,8 +69,8 @@ func firstCPU(t testing.TB) *unix.CPUSet {
 	return &one
 }
 
-// occupy keeps one processor busy until the test ends, and says which one: those that are bound to
-// it too have to wait for it.
+// occupy keeps one processor busy until the test ends, and returns it. Threads bound to it must
+// wait for it.
 func occupy(t *testing.T) *unix.CPUSet {
 	t.Helper()
 	one := firstCPU(t)
@@ -134,9 +134,9 @@ func TestWhoHasToWaitForAProcessorIsLateByWhatTheKernelSays(t *testing.T) {
 			if err := unix.SchedSetAttr(pid, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: c.policy}, 0); err != nil {
 				t.Fatal(err)
 			}
-			e.ask(t, "echo\n", "\n") // it is known once it has left its processor
-			// It may still have to wait when it has answered: so the kernel is asked before and
-			// after.
+			e.ask(t, "echo\n", "\n") // it is tracked once it has left its processor
+			// After its answer it may still have to wait for a processor, so the kernel is read
+			// before and after.
 			first, before, second := runDelay(t, pid), rest(t, read)[measure.BPFOffCPURunnable], runDelay(t, pid)
 			var got, least, most float64
 			until(t, "it is late", func() bool {
@@ -199,7 +199,7 @@ func TestAThreadThatEndsLeavesItsTimeAndNoEntry(t *testing.T) {
 	if err := o.collection.Maps["ended"].Lookup(uint32(0), &ended); err != nil {
 		t.Fatal(err)
 	}
-	// It has waited, but for what it may have been late to begin with that.
+	// It has waited, except for the time for which it may have been runnable first.
 	if sum := ended.Runnable + ended.Waiting; sum < 5e6 || ended.Waiting == 0 {
 		t.Errorf("the thread that ended has left %+v, and was off its processor for 5 ms", ended)
 	}

@@ -18,8 +18,8 @@ import (
 	lab "plimsoll/internal/lab/profile"
 )
 
-// sampler opens a sampler of a process. Where this user may not have one, it is only checked that
-// this is said with what to do, and there is nil.
+// sampler opens a sampler of a process. If this user may not have one, it only checks the error and
+// its advice, and returns nil.
 func sampler(t *testing.T, pid int) *Sampler {
 	t.Helper()
 	s, err := OpenSampler(pid)
