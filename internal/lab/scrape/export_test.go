@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Texts reads texts one after the other, as answers of one URL, and gives what the last one says.
+// Texts parses texts one after the other, as answers of one URL, and returns the values of the last
+// one.
 func Texts(all ...[]byte) (values map[string]float64, err error) {
 	s := newSite("http://127.0.0.1/metrics")
 	for _, text := range all {
@@ -15,7 +16,7 @@ func Texts(all ...[]byte) (values map[string]float64, err error) {
 	return values, err
 }
 
-// At has a source take its time from a function, and wait for pages as long as is said.
+// At sets a source's clock, and how long it waits for pages.
 func (p *Page) At(now func() time.Time, patience time.Duration) {
 	p.now = now
 	for _, s := range p.sites {
@@ -23,13 +24,13 @@ func (p *Page) At(now func() time.Time, patience time.Duration) {
 	}
 }
 
-// Making has a profiler wait so much longer than profiles take.
+// Making sets how much longer than the profiles' own time a profiler waits.
 func (p *Profiler) Making(patience time.Duration) { p.making = patience }
 
-// Check looks at a profile that was taken.
+// Check calls check.
 func (p *Profiler) Check(ctx context.Context, content []byte) error { return p.check(ctx, content) }
 
-// The bounds, for tests of what is beyond them.
+// The limits, for tests beyond them.
 const (
 	MaxPage    = maxPage
 	MaxLines   = maxLines
@@ -42,5 +43,5 @@ const (
 	RefusedFor = refusedFor
 )
 
-// Quick sets how long a profile of goroutines may take for it to be taken again.
+// Quick sets the maximum duration of a goroutine profile for taking another one.
 func (p *Profiler) Quick(most time.Duration) { p.quick = most }

@@ -24,8 +24,7 @@ import (
 	"plimsoll/internal/lab/scrape"
 )
 
-// nothingStays checks, when everything else of the test has been put away, that no goroutine is
-// left of it.
+// nothingStays checks, after all other cleanups of the test, that it has left no goroutine.
 func nothingStays(t *testing.T) {
 	before := goleak.IgnoreCurrent()
 	t.Cleanup(func() { goleak.VerifyNone(t, before) })
@@ -111,7 +110,7 @@ func TestOfSeveralLooksAtGoroutinesTheMiddleOneIsKept(t *testing.T) {
 	nothingStays(t)
 	var asked int
 	url := served(t, func(w http.ResponseWriter, r *http.Request) {
-		// Most looks find some 50 that wait, one nobody, and one far more.
+		// Most profiles find about 50 waiting goroutines, one finds none, and one far more.
 		n := []int{0, 50, 500, 51, 52}[asked%5]
 		asked++
 		gate := make(chan struct{})
@@ -241,7 +240,7 @@ func TestAProfileThatDoesNotComeDoesNotKeepTheOthers(t *testing.T) {
 	}
 }
 
-// Looking at a profile may take a second or two when somebody has made it for that.
+// Checking a profile that was made to be slow may take a second or two.
 func TestAfterTheEndNoProfileIsLookedAt(t *testing.T) {
 	p := scrape.NewProfiler("http://127.0.0.1:1")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -83,7 +83,7 @@ func TestALatencysQuantilesAreThoseSinceTheLastReading(t *testing.T) {
 	content = histogram(name, times(10, .05))
 	absent("the service has started again")
 	content = histogram(name, append(times(10, .05), times(20, 3)...))
-	// Beyond the last bound nothing is known but that.
+	// Above the last bound only the bound is known.
 	wantValues(t, understood(read()), map[string]float64{
 		"go.sched.latency.p50_seconds": decades[6],
 		"go.sched.latency.p99_seconds": decades[6],
@@ -113,7 +113,7 @@ _bucket{le="0.1"} %d3
 	}
 }
 
-// pausesOf gives the quantiles of the later pauses, after a reading of the earlier ones.
+// pausesOf returns the quantiles of the later pauses, after a reading of the earlier ones.
 func pausesOf(
 	t *testing.T, earlier, later []float64, pageOf func(all []float64) string,
 ) (p50, p95 float64, ok bool) {
@@ -160,8 +160,8 @@ func TestPausesAreThoseSinceTheLastReading(t *testing.T) {
 	}
 }
 
-// A finding says that pauses are longer than 5 ms or 20 ms. However they are spread, none may be
-// made of pauses that are far shorter, and pauses far longer must not be missed.
+// A finding reports pauses longer than 5 ms or 20 ms. Whatever their distribution, much shorter
+// pauses must not cause one, and much longer ones must not be missed.
 func TestPausesAreNeverFarOff(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		pause := rapid.Float64Range(1e-5, .2)

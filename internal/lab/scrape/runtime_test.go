@@ -179,7 +179,7 @@ func TestExpvarsMemstatsGiveThePausesExactly(t *testing.T) {
 		"go.heap.goal_bytes":   4000,
 	}
 	wantValues(t, read(), rest)
-	// Collections 255 to 258 are at 254, 255, 0 and 1.
+	// Collections 255 to 258 are stored at 254, 255, 0 and 1.
 	pauses[253] = 9e9
 	pauses[254] = 1e6
 	pauses[255] = 3e6
@@ -190,15 +190,15 @@ func TestExpvarsMemstatsGiveThePausesExactly(t *testing.T) {
 	rest["go.gc.cycles"], rest["go.allocated_bytes"] = 258, 2000
 	rest["go.gc.pause.p50_seconds"], rest["go.gc.pause.p95_seconds"] = .002, .004
 	wantValues(t, read(), rest)
-	// Nothing has happened since.
+	// Nothing has happened since the last reading.
 	delete(rest, "go.gc.pause.p50_seconds")
 	delete(rest, "go.gc.pause.p95_seconds")
 	wantValues(t, read(), rest)
-	// It has started again: its pauses cannot be distinguished from the ones before.
+	// The process has restarted: its pauses cannot be told from earlier ones.
 	content = pageOf(300, 50)
 	rest["go.gc.cycles"], rest["go.allocated_bytes"] = 300, 50
 	wantValues(t, read(), rest)
-	// More collections than the runtime remembers.
+	// More collections than the runtime keeps.
 	for i := range pauses {
 		pauses[i] = 5e6
 	}
@@ -225,7 +225,7 @@ func TestRealMemstatsAreUnderstood(t *testing.T) {
 	}
 }
 
-// pool is a database without one behind it.
+// pool is a database driver without a database.
 type pool struct{ driver.Conn }
 
 func (pool) Connect(context.Context) (driver.Conn, error) { return pool{}, nil }

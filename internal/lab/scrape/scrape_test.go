@@ -83,8 +83,7 @@ func TestOfTwoPagesTheFirstHasTheSay(t *testing.T) {
 	database := "go_goroutines 900\ngo_gc_gogc_percent 50\nrequests_total 99\n" +
 		"pg_settings_max_connections 100\n"
 	read := reader(t, text(t, &service), text(t, &database))
-	// The database's exporter is a Go program as well, and its garbage collector is none of the
-	// service's.
+	// The database's exporter is a Go program too, but its garbage collector is not the service's.
 	want := map[string]float64{
 		"metrics.go_goroutines":               7,
 		"metrics.requests_total":              10,
@@ -304,7 +303,7 @@ func TestOfSeveralPagesEachCauseIsSaidOnce(t *testing.T) {
 	}
 }
 
-// A list of what was not measured has an end, and other pages have to find room in it.
+// The list of what was not measured is limited, and other pages need room in it.
 func TestAPageCannotSayMoreThanAFewThings(t *testing.T) {
 	n := 0
 	statuses := served(t, func(w http.ResponseWriter, r *http.Request) {
@@ -360,8 +359,8 @@ func TestWhatCannotBeReachedIsSaidWithoutItsPassword(t *testing.T) {
 	}
 }
 
-// A page of a hundred megabytes is not asked for each second: it costs the service more than the
-// load may.
+// A page of a hundred megabytes must not be fetched every second: it would cost the service more
+// than the load.
 func TestWhatIsNotAPageIsLeftAloneForAWhile(t *testing.T) {
 	asked := 0
 	p, c := source(served(t, func(w http.ResponseWriter, r *http.Request) {
@@ -382,8 +381,8 @@ func TestWhatIsNotAPageIsLeftAloneForAWhile(t *testing.T) {
 	}
 }
 
-// The samples wait for a page, and a page that hangs would take half of each second. This one does
-// not take that long to fail.
+// Samples wait for a page, and a page that hangs would take half of every second. This test's page
+// fails sooner.
 func TestAPageThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 	var asked atomic.Int64
 	var does atomic.Value
@@ -392,7 +391,7 @@ func TestAPageThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 	well := func(w http.ResponseWriter) { fmt.Fprintln(w, "queue 7") }
 	p, c := source(served(t, func(w http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
-		// or else a failure would be tried again, as that of a connection that had ended
+		// Otherwise a failure would be retried, like that of a connection that had ended.
 		w.Header().Set("Connection", "close")
 		does.Load().(func(http.ResponseWriter))(w)
 	}))
@@ -407,7 +406,7 @@ func TestAPageThatDoesNotAnswerIsLeftAloneForAWhile(t *testing.T) {
 		{fail, 10 * time.Second, 1, "", 0}, // and left alone again at once
 		{busy, 10 * time.Second, 9, "status 503", 0},
 		{fail, time.Second, 1, "", 0},
-		{well, 10 * time.Second, 10, "", 10}, // once is not a reason
+		{well, 10 * time.Second, 10, "", 10}, // one failure is not enough
 		{fail, 2 * time.Second, 2, "", 0},
 		{well, 9 * time.Second, 0, "", 0},
 		{well, 10 * time.Second, 10, "", 10},
