@@ -100,8 +100,8 @@ func TestTheInstancesCarryTheRateAlsoWhenSomeAreLost(t *testing.T) {
 		needed, count int
 		added         string
 	}{
-		// 800/s each is safe, which takes 50 instances. They also carry the loss of one, as 40000 ÷ 49
-		// is within the line.
+		// 800/s each is safe, which takes 50 instances. They also carry the loss of one, as
+		// 40000 ÷ 49 is within the line.
 		"one zone":                         {plan.Options{Rate: 40000, Headroom: .2}, 50, 50, ""},
 		"of three zones one may be lost":   {plan.Options{Rate: 40000, Headroom: .2, Zones: 3}, 50, 60, "one zone of 3"},
 		"of two zones one may be lost":     {plan.Options{Rate: 40000, Headroom: .2, Zones: 2}, 50, 80, "one zone of 2"},
