@@ -131,8 +131,8 @@ type Totals struct {
 	// Closing counts HTTP/1 answers that close their connection: with Connection: close, or
 	// HTTP/1.0 without keep-alive.
 	Closing uint64 `json:"responses_that_close,omitempty"`
-	// Streams is how many requests an HTTP/2 connection carried at once: as many as configured, or
-	// fewer if the target allowed fewer. It is 0 for HTTP/1.1 and HTTP/3.
+	// Streams is how many requests an HTTP/2 connection may carry at once: as many as configured,
+	// or fewer if the target allows fewer. It is 0 for HTTP/1.1 and HTTP/3.
 	Streams int `json:"streams_per_connection,omitempty"`
 	// Peak is the maximum number of requests in flight.
 	Peak int `json:"peak_in_flight"`
