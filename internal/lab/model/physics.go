@@ -47,10 +47,10 @@ func settled(s *measure.Step) []measure.Window {
 const fewest = 4
 
 // little checks a step by the number of requests inside at the windows' ends. These are few
-// samples, and not independent. So the tolerance is four times their standard error, counting every
-// second one, with at least the variance of Poisson arrivals. It adds 10 % for the time between a
-// request's end and its count, and one request, because evenly spaced arrivals are in step with the
-// windows' ends.
+// samples, and not independent. So the tolerance is four times their standard error, as if only
+// every second one counted, with at least the variance of Poisson arrivals. It adds 10 % for the
+// time between a request's end and its count, and one request, because evenly spaced arrivals are
+// in step with the windows' ends.
 func little(s *measure.Step) (Check, bool) {
 	windows := settled(s)
 	var inside, squares, sum, ok, failed, length float64

@@ -19,7 +19,8 @@ type PredictOptions struct {
 	Poisson bool
 	// Sustained is the maximum share of the workers' time at which a rate counts as carried,
 	// however patient the objectives are: the search for a line ends before the queue of a rate
-	// above the capacity has grown to seconds. 0 leaves the limit to the objectives.
+	// above the capacity has grown as long as objectives of seconds would allow. 0 leaves the limit
+	// to the objectives.
 	Sustained float64
 	// Arrivals is how many requests a step is simulated with, for each candidate station; 0 means
 	// 12,000.
@@ -38,8 +39,8 @@ const (
 	// nothing is predicted.
 	mostOpen = .1
 	// farBeyond limits a processor's bound, as a multiple of the highest gentle rate, if no station
-	// can be determined; a bound beyond that does not count as the line. The gentle rates go up to
-	// at least a third of the line, so something that they do not show sets a limit further away.
+	// can be determined. The gentle rates go up to at least a third of the line. So if the bound is
+	// further away, something else that they do not show sets the line.
 	farBeyond = 4
 	// mostSpread is the ratio of an interval's ends above which it predicts nothing.
 	mostSpread = 2
