@@ -158,7 +158,9 @@ func TestNoLimitIsNotAValue(t *testing.T) {
 
 func TestTheRuntimesFiguresOnAPageOfSeveralProcessesAreNotTheServices(t *testing.T) {
 	content := "go_goroutines{instance=\"a\"} 7\ngo_goroutines{instance=\"b\"} 9\n" +
-		"go_gc_heap_live_bytes{instance=\"a\"} 7\n"
+		"go_gc_heap_live_bytes{instance=\"a\"} 7\n" +
+		"go_gc_gogc_percent{instance=\"a\"} 1.8446744073709552e+19\n" +
+		"go_gc_gogc_percent{instance=\"b\"} 100\n"
 	wantValues(t, understood(reader(t, text(t, &content))()), map[string]float64{
 		"go.heap.live_bytes": 7,
 	})

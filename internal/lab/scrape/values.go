@@ -107,10 +107,11 @@ func only(all []float64) (float64, bool) { return all[0], len(all) == 1 }
 
 // percent restores the -1 that the runtime uses for GOGC=off: it is exported as an unsigned number.
 func percent(all []float64) (float64, bool) {
-	if all[0] > math.MaxInt32 {
-		all = []float64{-1}
+	value, ok := only(all)
+	if value > math.MaxInt32 {
+		value = -1
 	}
-	return only(all)
+	return value, ok
 }
 
 // limit leaves out the large numbers that mean no limit.
