@@ -100,6 +100,9 @@ func to(address string) *Upstream {
 // what is sick. It is called before the first Ask.
 func (u *Upstream) Through(t *http.Transport) { u.client.Transport = t }
 
+// Address is where it listens, HOST:PORT: for patients that ask by a client of their own.
+func (u *Upstream) Address() string { return strings.TrimPrefix(u.url, "http://") }
+
 // Ask sends a request and returns the answer. It gives up when the context ends, or after 10 s.
 func (u *Upstream) Ask(ctx context.Context) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, u.url, nil)
