@@ -45,6 +45,21 @@ var commonWastes = []waste{
 			"proxy that keeps answers",
 	},
 	{
+		what: "pictures that are encoded, or converted pixel by pixel, each time",
+		functions: []string{
+			"image/png.Encode", "image/png.(*Encoder).", "image/jpeg.Encode", "image/gif.Encode",
+			"image/gif.EncodeAll", "image/color.(*modelFunc).Convert", "image/jpeg.toYCbCr",
+			"javax.imageio.ImageIO.write", "java.awt.image.BufferedImage.getRGB",
+			"java.awt.image.BufferedImage.setRGB", "png_write_row", "png_write_image",
+			"jpeg_write_scanlines", "WebPEncode", "getpixel", "putpixel",
+		},
+		files:  []string{"PIL/PngImagePlugin.py", "PIL/ImageFile.py", "pngjs/pack-sync.js"},
+		common: true,
+		instead: "keep what was encoded as long as the picture does not change; hand the encoder a " +
+			"type whose rows it knows (*image.Paletted, *image.RGBA), and not one with At alone; " +
+			"compress less (png.BestSpeed); read and write whole rows in the place of pixels",
+	},
+	{
 		what: "texts that are put together or taken apart by a format which is read each time " +
 			"(Sscanf, Sprintf, String.format, dates)",
 		functions: []string{

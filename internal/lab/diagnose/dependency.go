@@ -60,6 +60,23 @@ func (e *Evidence) computes(d dependency) bool {
 		d.used >= .5*host.Used && d.used >= 1.5*target.Used
 }
 
+const (
+	// slowCommands is the minimum processor time in seconds that a request costs a quick store if its
+	// commands are at fault: hundreds of commands, or a few that go through much.
+	slowCommands = 1e-3
+	// slowShare is the minimum share of the processor time in use that it then uses.
+	slowShare = .25
+)
+
+// runsSlowCommands reports whether a store whose commands take microseconds computes for a millisecond
+// or longer per request, and a good part of what the machine has in use, while requests wait for
+// processors.
+func (e *Evidence) runsSlowCommands(d dependency) bool {
+	s, host := d.store(), e.reserve(hostProcessor)
+	return s != nil && s.quick && host != nil && host.Share() >= host.waited() &&
+		d.used >= slowShare*host.Used && d.used >= slowCommands*e.AtLine.Goodput()
+}
+
 // onlyThread reports whether a store that is known to have one thread keeps it busy most of the
 // time. Further connections would wait for the same thread.
 func (e *Evidence) onlyThread(address string) bool {
@@ -110,7 +127,7 @@ func (e *Evidence) sessionsBehind() (d dependency, is bool) {
 // saturatedBehind returns the dependency whose processors set the line.
 func (e *Evidence) saturatedBehind() (d dependency, is bool) {
 	for _, d := range e.dependencies() {
-		if e.computes(d) || e.wholeThread(d) {
+		if e.computes(d) || e.wholeThread(d) || e.runsSlowCommands(d) {
 			return d, true
 		}
 	}
@@ -177,6 +194,12 @@ func (e *Evidence) behindClaim(d dependency) string {
 	if e.wholeThread(d) {
 		return fmt.Sprintf("Requests wait for %s at %s, which uses %s processors to the full and "+
 			"has no thread for another", d.process, d.address, number(max(d.used, d.over)))
+	}
+	if e.runsSlowCommands(d) && !e.computes(d) {
+		return fmt.Sprintf("Each request costs %s at %s %s of a processor, which is much for a store "+
+			"whose commands take microseconds: it uses %s of the %s processors in use at the line",
+			d.process, d.address, span(d.used/e.AtLine.Goodput()), number(d.used),
+			number(e.reserve(hostProcessor).Used))
 	}
 	return fmt.Sprintf("The processors are busy with %s at %s, which uses %s of the %s in use at "+
 		"the line; the service itself uses %s", d.process, d.address, number(d.used),

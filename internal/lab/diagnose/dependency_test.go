@@ -72,6 +72,45 @@ func TestADatabaseThatTakesTheProcessorsIsNamed(t *testing.T) {
 	}
 }
 
+// Most commands of such a store take microseconds, and many queries of a database do not.
+func TestAQuickStoreThatComputesForLongIsNamed(t *testing.T) {
+	lines := []string{
+		"at-line host.cpu.busy_seconds += 1.35", "at-line target.cpu.seconds += .75",
+		"at-line goodput 200", "over goodput 210",
+	}
+	d := diagnosed(t, append(lines, "at-line "+redis+" += .5", "over "+redis+" += .55")...)
+	if f := d.found("slow-dependency"); f == nil || !f.says("2.50 ms of a processor") ||
+		!f.says("slowlog") || f.Gain.Factor < 1.5 {
+		t.Errorf("found %v: %+v", names(d), f)
+	}
+	for _, other := range [][]string{
+		{"at-line " + redis + " += .1", "over " + redis + " += .1"},
+		{"at-line " + postgres + " += .5", "over " + postgres + " += .55"},
+		{"at-line " + redis + " += .5", "at-line goodput 1000"},
+	} {
+		if d := diagnosed(t, append(lines, other...)...); d.found("slow-dependency") != nil {
+			t.Errorf("%v: found %v", other, names(d))
+		}
+	}
+}
+
+func TestConnectionsForEachRequestComeBeforeWhatAcceptsThem(t *testing.T) {
+	const shop = "behind.cpu_seconds.127.0.0.1:8080/shop"
+	lines := []string{
+		"at-line target.cpu.seconds += .3", "over target.cpu.seconds += .3",
+		"at-line service 12ms", "over goodput 1010", "all target.outgoing.established = 5",
+		"at-line " + shop + " += 1.4", "over " + shop + " += 1.5",
+	}
+	for opened, first := range map[string]string{
+		"1000": "upstream-connections-not-reused", "10": "slow-dependency",
+	} {
+		d := diagnosed(t, append(lines, "all host.tcp.opened_active += "+opened)...)
+		if len(d.Findings) == 0 || d.Findings[0].Rule != first || d.found("slow-dependency") == nil {
+			t.Errorf("%s connections a second: found %v", opened, names(d))
+		}
+	}
+}
+
 func TestAStoreOfOneThreadThatIsFullIsNamed(t *testing.T) {
 	lines := []string{
 		"all host.cpu.busy_seconds += 1.3", "over host.cpu.busy_seconds += 1.35",

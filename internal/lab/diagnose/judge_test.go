@@ -87,7 +87,26 @@ func TestGoroutinesOfConnectionsThatClientsKeepAreNotALeak(t *testing.T) {
 	}
 }
 
-func TestAServiceThatIsPinnedIsNotToldToUseMoreProcessors(t *testing.T) {
+func TestGoroutinesOfPooledConnectionsAreNotALeak(t *testing.T) {
+	lines := []string{"all go.goroutines = 1000", "after go.goroutines = 1160"}
+	if d := diagnosed(t, lines...); d.found("goroutine-leak") == nil {
+		t.Fatalf("found %v", names(d))
+	}
+	// As many connections as requests were once under way, which are idle now.
+	pooled := append(lines, "all target.outgoing.established = 5",
+		"over target.outgoing.established = 85")
+	if d := diagnosed(t, pooled...); d.found("goroutine-leak") != nil {
+		t.Errorf("a pool: found %+v", d.found("goroutine-leak"))
+	}
+	// Nobody's pool has more connections than requests were ever under way.
+	lost := append(pooled, "over target.outgoing.established = 4000", "after go.goroutines = 9000")
+	if d := diagnosed(t, lost...); d.found("goroutine-leak") == nil {
+		t.Errorf("connections that are lost: found %v", names(d))
+	}
+}
+
+// What holds it up is where it may run, and no setting of its runtime.
+func TestAServiceThatIsPinnedIsToldOfItsAffinity(t *testing.T) {
 	lines := []string{
 		"all host.cores = 8",
 		"all go.gomaxprocs = 2",
@@ -98,8 +117,19 @@ func TestAServiceThatIsPinnedIsNotToldToUseMoreProcessors(t *testing.T) {
 		t.Fatalf("found %v", names(d))
 	}
 	d := diagnosed(t, append(lines, "all target.cores_allowed = 2")...)
-	if len(d.Findings) != 0 || d.First.What != targetProcessor {
-		t.Errorf("found %v; first %+v", names(d), d.First)
+	f := d.found("single-threaded")
+	if len(d.Findings) != 1 || f == nil || !strings.Contains(f.Claim, "2.00 of the machine's 8.00") ||
+		!f.says("taskset -pc") || f.says("GOMAXPROCS") || f.Gain.Factor < 3 {
+		t.Errorf("found %v: %+v", names(d), f)
+	}
+	// It waits for something else, or the other processors are busy with others.
+	for _, line := range []string{
+		"all target.cpu.seconds += .8", "all host.cpu.busy_seconds += 7.9",
+	} {
+		if d := diagnosed(t, append(lines, "all target.cores_allowed = 2", line)...); d.found(
+			"single-threaded") != nil {
+			t.Errorf("%s: found %v", line, names(d))
+		}
 	}
 }
 

@@ -65,6 +65,16 @@ var causes = []cause{
 		},
 	},
 	{rule: "upstream-connections-not-reused", makes: []string{"time-wait-high"}},
+	// To accept a connection for each request, with its handshake, is what the dependency is busy with.
+	{
+		rule:  "upstream-connections-not-reused",
+		makes: []string{"slow-dependency"},
+		when: func(e *Evidence) bool {
+			d, is := e.saturatedBehind()
+			return is && (e.freshTo() == d.address ||
+				e.AtLine.opened() >= mostlyOpened*e.AtLine.Goodput())
+		},
+	},
 	// The thread is busy asking.
 	{
 		rule:  "slow-dependency",
@@ -72,6 +82,10 @@ var causes = []cause{
 		when:  (*Evidence).onlyTalks,
 	},
 }
+
+// mostlyOpened is the minimum number of connections opened for each request that are what keeps a
+// dependency busy.
+const mostlyOpened = .5
 
 // mostGarbage is the minimum share of the allocated bytes for one class to be the cause of the
 // collections.

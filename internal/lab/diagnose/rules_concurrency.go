@@ -335,6 +335,8 @@ func (e *Evidence) counted(p *places) *Finding {
 		Evidence:   e.concurrencyFacts(p),
 		Gain:       e.gain(cure{}),
 	}
+	// What holds the places may be a lock, or another of those that are asked.
+	f.Evidence = append(f.Evidence, e.askedFacts()...)
 	f.whatever = p.sure() && p.full >= mostlyFull
 	switch {
 	case p.queue != nil && f.whatever:

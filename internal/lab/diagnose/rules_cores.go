@@ -14,7 +14,8 @@ var coreRules = []Rule{
 		Claim: "The service uses some processors to the full, and cannot use the others",
 		Needs: []string{measure.TargetCPU, measure.HostCores},
 		Threshold: "whole processors in use at the line and no more beyond it, while others are " +
-			"idle; by single threads, or where a request's time is processor time",
+			"idle; by single threads, or where a request's time is processor time; or nearly all " +
+			"of the few that its affinity leaves it",
 		Reason: "a service that waits for something else uses any share of a processor; one " +
 			"that stays at whole processors, while more is asked of it and others are " +
 			"idle, has no other thread to use",
@@ -86,7 +87,53 @@ func (e *Evidence) idleProcessors() (most float64) {
 	return most
 }
 
+// keptToFew is the finding that the service uses the few processors to the full on which it may run,
+// while others are idle; nil otherwise.
+func (e *Evidence) keptToFew() *Finding {
+	all := e.AtLine.Last(measure.HostCores)
+	few := e.pinned(all)
+	line, over := e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU)
+	r := Reserve{Used: line, Capacity: few}
+	if few >= all || e.granted(all) < few || r.Share() < r.waited() ||
+		max(line, over) < fullCore*few || e.idleProcessors() < leastIdle {
+		return nil
+	}
+	return &Finding{
+		Claim: fmt.Sprintf("The service%s may run on %s of the machine's %s processors (its CPU "+
+			"affinity), and uses %s of that at the line, %s beyond it", e.whose(), number(few),
+			number(all), number(line), number(over)),
+		Rank:       Binding,
+		Confidence: .9,
+		Evidence: []Fact{
+			{
+				What: "processors that its first process may run on (affinity, cpuset), and those that " +
+					"the machine has",
+				Value: number(few) + ", " + number(all),
+			},
+			{
+				What:  "processors in use by the service, at the line and beyond it",
+				Value: number(line) + ", " + number(over),
+			},
+			{
+				What:  "processors idle, at the line or beyond it",
+				Value: number(e.idleProcessors()),
+			},
+		},
+		Advice: []Action{{
+			Text: "let it run on all of them: look for taskset, sched_setaffinity, CPUAffinity= of " +
+				"systemd and a container's cpuset; a process inherits the affinity of the one that " +
+				"starts it, so workers are to be placed after they were forked, each by itself",
+			Command: e.filled("taskset -pc PID; grep Cpus_allowed_list /proc/PID/task/*/status"),
+		}},
+		Gain:     e.gain(cure{allowed: all}),
+		whatever: true,
+	}
+}
+
 func judgeCores(e *Evidence) *Finding {
+	if f := e.keptToFew(); f != nil && e.found() {
+		return f
+	}
 	cores := e.granted(e.AtLine.Last(measure.HostCores))
 	line, over := e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU)
 	if !e.found() || e.neverAsked() ||

@@ -204,6 +204,27 @@ var runtimeRules = []Rule{
 // client. The next bucket ends at 117 ms.
 const longWait = 10.5e-3
 
+// connectionGoroutines is how many goroutines net/http has for a connection to others: one reads and
+// one writes.
+const connectionGoroutines = 2
+
+// pooled returns how many more connections to others there are from the line on than before, as far
+// as a pool can have kept them: it has no more than requests were once under way. They have goroutines
+// until they have been idle for a while.
+func (e *Evidence) pooled() float64 {
+	most := 0.0
+	for i := range e.Run.Steps {
+		m := &Moment{Step: &e.Run.Steps[i]}
+		most = max(most, m.inFlight())
+		for j := range m.Step.Windows {
+			most = max(most, float64(m.Step.Windows[j].InFlight))
+		}
+	}
+	more := e.fromTheLineOn(measure.TargetOutgoingEstablished).most -
+		e.Before.Mean(measure.TargetOutgoingEstablished)
+	return min(max(more, 0), most)
+}
+
 // judgeLeak compares the goroutines after everything else with those at the same load before.
 func judgeLeak(e *Evidence) *Finding {
 	if e.Before == nil || e.After == nil {
@@ -217,6 +238,7 @@ func judgeLeak(e *Evidence) *Finding {
 			e.Before.Mean(measure.ListenerEstablished),
 		0,
 	)
+	kept += connectionGoroutines * e.pooled()
 	minutes := e.After.Step.Began.Sub(e.Before.Step.Began).Minutes()
 	more := after - kept - before
 	few := after-kept <= 1000 && (more <= fewKept || !e.growsWithRequests(measure.GoGoroutines))
@@ -241,7 +263,7 @@ func judgeLeak(e *Evidence) *Finding {
 				Value: number(before) + " and " + number(after),
 			},
 			{
-				What: "more, without those of connections that clients keep",
+				What: "more, without those of connections that clients and pools keep",
 				Value: number((after-kept-before)/minutes) + " a minute, one for " +
 					number(served/math.Max(after-kept-before, 1)) + " requests",
 			},

@@ -18,7 +18,8 @@ var waitingRules = []Rule{
 		Needs: []string{measure.TargetCPU},
 		Threshold: "response times over 1.5 times those at half of the line while the processors " +
 			"are idle; or what it asks on this machine uses half of the processor time in use " +
-			"and half as much again as the service's, or whole processors while others are idle; or " +
+			"and half as much again as the service's, or whole processors while others are idle, or " +
+			"a millisecond for each request where commands take microseconds; or " +
 			"over 10 exchanges of small segments with one address for each request",
 		Reason: "by Little's law the requests inside divided by the time each takes is the rate: " +
 			"when more inside only take longer, what they wait for is at its limit",

@@ -14,6 +14,8 @@ type store struct {
 	waits     Action // advice if it waits
 	// single says that one thread runs all of its commands.
 	single bool
+	// quick says that most of its commands take microseconds, whatever is stored.
+	quick bool
 	// session is what it does for each new connection, to follow its name, if that costs more than
 	// most queries. keeps is how to have fewer new connections.
 	session string
@@ -82,6 +84,7 @@ var stores = []store{
 			Command: "redis-cli --latency; redis-cli info persistence",
 		},
 		single: true,
+		quick:  true,
 	},
 	{
 		processes: []string{"mongod", "mongos"},
@@ -113,6 +116,7 @@ var stores = []store{
 			Text:    "see whether it refuses or delays connections (listen_disabled_num, -c)",
 			Command: "echo stats | nc 127.0.0.1 11211 | grep -E 'conn|disabled'",
 		},
+		quick: true,
 	},
 	{
 		processes: []string{"elasticsearch", "opensearch"},
