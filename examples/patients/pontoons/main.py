@@ -1,6 +1,6 @@
 """pontoons offers the cheapest stays at a pontoon. The query has two series of days, and PostgreSQL
-takes each for a thousand rows, where there are a few: so it believes that the query is dear, and
-compiles its expressions to machine code with LLVM for each request, which takes longer than the
+takes each for a thousand rows, where there are a few: so it believes that the query is expensive,
+and compiles its expressions to machine code with LLVM for each request, which takes longer than the
 query does.
 
 Cured, jit is off in the connections of this service."""

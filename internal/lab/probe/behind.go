@@ -45,7 +45,7 @@ type served struct {
 }
 
 const (
-	// maxDoing bounds the activities told apart per service.
+	// maxDoing bounds the distinct activities per service.
 	maxDoing = 12
 	// maxTitles bounds the processes whose titles are read; each costs a file.
 	maxTitles = 128

@@ -196,7 +196,7 @@ func TestExpvarsMemstatsGiveThePausesExactly(t *testing.T) {
 	delete(rest, "go.gc.pause.p50_seconds")
 	delete(rest, "go.gc.pause.p95_seconds")
 	wantValues(t, read(), rest)
-	// The process has restarted: its pauses cannot be told from earlier ones.
+	// The process has restarted: its pauses cannot be distinguished from earlier ones.
 	content = pageOf(300, 50)
 	rest["go.gc.cycles"], rest["go.allocated_bytes"] = 300, 50
 	wantValues(t, read(), rest)
