@@ -1,5 +1,5 @@
-// cruises sends the day's programme to the cabins of a ship. The link to the ship is expensive,
-// so each answer is compressed with Brotli, by a call that names no quality: Node's is then 11, which is
+// cruises sends the day's programme to the cabins of a ship. The link to the ship is expensive, so
+// each answer is compressed with Brotli, by a call that names no quality: Node's is then 11, which is
 // meant for files that are compressed once and sent for years. It takes most of the event loop's
 // time; perf is allowed, and Node writes its perf map.
 //
