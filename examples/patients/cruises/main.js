@@ -65,7 +65,7 @@ function page(cabin) {
 
 const options = flags.cured ? { params: { [zlib.constants.BROTLI_PARAM_QUALITY]: 4 } } : {};
 
-/** pack makes a page smaller for the link. */
+/** packPage makes a page smaller for the link. */
 function packPage(text) {
   return zlib.brotliCompressSync(text, options);
 }

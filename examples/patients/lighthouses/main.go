@@ -123,7 +123,11 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func open(p *ward.Patient) (http.Handler, error) {
-	db, err := sql.Open("pgx", os.Getenv("PATIENT_DATABASE"))
+	address := os.Getenv("PATIENT_DATABASE")
+	if address == "" {
+		return nil, errors.New("PATIENT_DATABASE is not set: let bench/patients.py start one")
+	}
+	db, err := sql.Open("pgx", address)
 	if err != nil {
 		return nil, fmt.Errorf("PATIENT_DATABASE: %w", err)
 	}
