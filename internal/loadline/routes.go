@@ -114,17 +114,19 @@ func mixOf(with []usage) *mix {
 }
 
 // ratesOf is the rates of a window's routes. Requests that it does not assign to a named route
-// count for the other routes.
+// count for the other routes. They are subtracted as integers: what is left of rates after rounding
+// looked like a route of its own.
 func (m *mix) ratesOf(w *usage) []float64 {
 	rates := make([]float64, len(m.names))
-	left := w.rate
+	each := w.rate / float64(max(w.Requests, 1))
+	left := w.Requests
 	for _, c := range w.Routes {
 		if i := slices.Index(m.names, c.Name); i >= 0 && c.Name != "" {
-			rates[i] = w.rate * float64(c.Requests) / float64(max(w.Requests, 1))
-			left -= rates[i]
+			rates[i] = each * float64(c.Requests)
+			left -= min(c.Requests, left)
 		}
 	}
-	rates[len(rates)-1] = max(0, left)
+	rates[len(rates)-1] = each * float64(left)
 	return rates
 }
 

@@ -154,3 +154,18 @@ func TestRoutesWithFewRequestsCountTogether(t *testing.T) {
 		t.Errorf("the line is unknown: %s", s.Instance[0].Why)
 	}
 }
+
+// Rounded rates must not look like the requests of another route.
+func TestARouteWithAllRequestsLeavesNoneToOthers(t *testing.T) {
+	for n := range uint64(300) {
+		var windows []usage
+		for k := range uint64(3) {
+			u := Use{Requests: n + k + 1, Routes: []RouteCount{{"all", n + k + 1}}}
+			windows = append(windows, usage{Use: u, rate: float64(u.Requests) * 1e9 / float64(7e8+13*n+k), busy: .5})
+		}
+		all := mixOf(windows).costs(1000)
+		if len(all) != 1 || all[0].Name != "all" || all[0].Share != 1 {
+			t.Fatalf("%d requests: %+v", n, all)
+		}
+	}
+}
