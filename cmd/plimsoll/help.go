@@ -31,7 +31,7 @@ var longHelp = kong.Vars{
 	"survey_export":      "Write the load line to this file as a small JSON document, for other programs.",
 	"survey_limit":       "The highest rate to offer after the warm-up (none).",
 	"survey_overshoot":   "Never offer more than this multiple of the highest rate that passed",
-	"survey_arrivals":    "How requests are spread in time: poisson or constant",
+	"survey_arrivals":    "How requests are spread in time: poisson or constant (poisson).",
 	"survey_connections": "The maximum number of connections (as many as the rate needs).",
 	"loops": "The number of event loops (one per CPU, or half as many if the target is on " +
 		"this machine).",

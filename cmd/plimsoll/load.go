@@ -24,23 +24,27 @@ import (
 const usualDuration = 30 * time.Second
 
 type loadCommand struct {
-	URL            string         `arg:"" help:"The target, such as http://127.0.0.1:8080/path."`
-	Connections    int            `short:"c" default:"64" placeholder:"N" help:"${connections} (${default})."`
-	Loops          int            `short:"t" placeholder:"N" help:"${loops}"`
-	Duration       *time.Duration `short:"d" placeholder:"TIME" help:"${load_duration}"`
-	Rate           string         `placeholder:"RATE" help:"${load_rate}"`
-	Burst          []string       `placeholder:"RATE:TIME@START" help:"${load_burst}"`
-	Arrivals       string         `enum:"constant,poisson," default:"" placeholder:"KIND" help:"${load_arrivals}"`
-	Closed         bool           `help:"${load_closed}"`
-	Scenario       string         `placeholder:"FILE" help:"${load_scenario}"`
-	Timeout        time.Duration  `default:"5s" placeholder:"TIME" help:"${timeout} (${default})."`
-	NewConnections bool           `help:"Use a new connection for each request."`
-	Lifetime       time.Duration  `placeholder:"TIME" help:"${load_lifetime}"`
-	Seed           uint64         `default:"1" placeholder:"N" help:"${seed} (${default})."`
-	JSON           bool           `help:"Print the result as JSON."`
-	HDR            string         `name:"hdr" placeholder:"FILE" help:"${load_hdr}"`
-	Out            string         `placeholder:"DIR" help:"${load_out}"`
-	Verify         string         `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"${load_verify}"`
+	URL         string         `arg:"" help:"The target, such as http://127.0.0.1:8080/path."`
+	Connections int            `short:"c" default:"64" placeholder:"N" help:"${connections} (${default})."`
+	Loops       int            `short:"t" placeholder:"N" help:"${loops}"`
+	Duration    *time.Duration `short:"d" placeholder:"TIME" help:"${load_duration}"`
+	Rate        string         `placeholder:"RATE" help:"${load_rate}"`
+	Burst       []string       `placeholder:"RATE:TIME@START" help:"${load_burst}"`
+
+	Arrivals string `enum:"constant,poisson," default:"" placeholder:"KIND" help:"${load_arrivals}"`
+
+	Closed         bool          `help:"${load_closed}"`
+	Scenario       string        `placeholder:"FILE" help:"${load_scenario}"`
+	Timeout        time.Duration `default:"5s" placeholder:"TIME" help:"${timeout} (${default})."`
+	NewConnections bool          `help:"Use a new connection for each request."`
+	Lifetime       time.Duration `placeholder:"TIME" help:"${load_lifetime}"`
+	Seed           uint64        `default:"1" placeholder:"N" help:"${seed} (${default})."`
+	JSON           bool          `help:"Print the result as JSON."`
+	HDR            string        `name:"hdr" placeholder:"FILE" help:"${load_hdr}"`
+	Out            string        `placeholder:"DIR" help:"${load_out}"`
+
+	Verify string `enum:"wrk,h2load," default:"" placeholder:"wrk|h2load" help:"${load_verify}"`
+
 	generatorFlags
 	protocolFlags
 	requestFlags

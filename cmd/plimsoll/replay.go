@@ -19,23 +19,25 @@ import (
 )
 
 type replayCommand struct {
-	Log             string            `arg:"" help:"${replay_log}"`
-	Target          string            `required:"" placeholder:"URL" help:"${replay_target}"`
-	Speed           string            `placeholder:"TIMES" help:"${replay_speed}"`
-	Rate            float64           `placeholder:"RATE" help:"${replay_rate}"`
-	From            string            `placeholder:"TIME" help:"${replay_from}"`
-	To              string            `placeholder:"TIME" help:"${replay_to}"`
-	Sample          int               `default:"1" placeholder:"N" help:"${replay_sample} (${default})."`
-	Format          string            `placeholder:"FORMAT" help:"${replay_format}"`
-	Field           map[string]string `placeholder:"WHAT=NAME" help:"${replay_field}"`
-	Unsafe          bool              `help:"${replay_unsafe}"`
-	Host            []string          `placeholder:"NAME" help:"${replay_host}"`
-	KeepHost        bool              `help:"Send the Host of the log instead of the target's."`
-	Connections     int               `short:"c" default:"64" placeholder:"N" help:"${connections} (${default})."`
-	Loops           int               `short:"t" placeholder:"N" help:"${loops}"`
-	Duration        *time.Duration    `short:"d" placeholder:"TIME" help:"${replay_duration}"`
-	Timeout         time.Duration     `default:"5s" placeholder:"TIME" help:"${timeout} (${default})."`
-	JSON            bool              `help:"Print the result as JSON."`
+	Log      string            `arg:"" help:"${replay_log}"`
+	Target   string            `required:"" placeholder:"URL" help:"${replay_target}"`
+	Speed    string            `placeholder:"TIMES" help:"${replay_speed}"`
+	Rate     float64           `placeholder:"RATE" help:"${replay_rate}"`
+	From     string            `placeholder:"TIME" help:"${replay_from}"`
+	To       string            `placeholder:"TIME" help:"${replay_to}"`
+	Sample   int               `default:"1" placeholder:"N" help:"${replay_sample} (${default})."`
+	Format   string            `placeholder:"FORMAT" help:"${replay_format}"`
+	Field    map[string]string `placeholder:"WHAT=NAME" help:"${replay_field}"`
+	Unsafe   bool              `help:"${replay_unsafe}"`
+	Host     []string          `placeholder:"NAME" help:"${replay_host}"`
+	KeepHost bool              `help:"Send the Host of the log instead of the target's."`
+
+	Connections int `short:"c" default:"64" placeholder:"N" help:"${connections} (${default})."`
+
+	Loops           int            `short:"t" placeholder:"N" help:"${loops}"`
+	Duration        *time.Duration `short:"d" placeholder:"TIME" help:"${replay_duration}"`
+	Timeout         time.Duration  `default:"5s" placeholder:"TIME" help:"${timeout} (${default})."`
+	JSON            bool           `help:"Print the result as JSON."`
 	connectionFlags `group:"TLS"`
 	protocolFlags
 }

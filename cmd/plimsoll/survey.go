@@ -30,25 +30,27 @@ import (
 )
 
 type surveyCommand struct {
-	URL            string        `arg:"" help:"The target, such as http://127.0.0.1:8080/path."`
-	SLO            string        `name:"slo" required:"" placeholder:"OBJECTIVES" help:"${survey_slo}"`
-	Scenario       string        `placeholder:"FILE" help:"${survey_scenario}"`
-	PID            int           `name:"pid" placeholder:"N" help:"${survey_pid}"`
-	Pprof          string        `placeholder:"URL" help:"${survey_pprof}"`
-	Perf           bool          `help:"Have the kernel profile the target, whatever its language."`
-	Inspect        string        `placeholder:"URL" help:"${inspect}"`
-	ProfileCommand string        `placeholder:"COMMAND" help:"${survey_profile_command}"`
-	ProfileHertz   float64       `placeholder:"N" help:"${profile_hertz}"`
-	Metrics        []string      `sep:"none" placeholder:"URL" help:"${survey_metrics}"`
-	Deep           bool          `help:"${deep}"`
-	Runs           int           `default:"5" placeholder:"N" help:"${survey_runs} (${default})."`
-	Quick          bool          `help:"Take less time. The result is less certain."`
-	Out            string        `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
-	Export         string        `placeholder:"FILE" help:"${survey_export}"`
-	Start          float64       `placeholder:"RATE" help:"Start with this rate (chosen automatically)."`
-	Limit          float64       `placeholder:"RATE" help:"${survey_limit}"`
-	Overshoot      float64       `default:"2" placeholder:"TIMES" help:"${survey_overshoot} (${default})."`
-	Arrivals       string        `enum:"poisson,constant" default:"poisson" placeholder:"KIND" help:"${survey_arrivals} (${default})."`
+	URL            string   `arg:"" help:"The target, such as http://127.0.0.1:8080/path."`
+	SLO            string   `name:"slo" required:"" placeholder:"OBJECTIVES" help:"${survey_slo}"`
+	Scenario       string   `placeholder:"FILE" help:"${survey_scenario}"`
+	PID            int      `name:"pid" placeholder:"N" help:"${survey_pid}"`
+	Pprof          string   `placeholder:"URL" help:"${survey_pprof}"`
+	Perf           bool     `help:"Have the kernel profile the target, whatever its language."`
+	Inspect        string   `placeholder:"URL" help:"${inspect}"`
+	ProfileCommand string   `placeholder:"COMMAND" help:"${survey_profile_command}"`
+	ProfileHertz   float64  `placeholder:"N" help:"${profile_hertz}"`
+	Metrics        []string `sep:"none" placeholder:"URL" help:"${survey_metrics}"`
+	Deep           bool     `help:"${deep}"`
+	Runs           int      `default:"5" placeholder:"N" help:"${survey_runs} (${default})."`
+	Quick          bool     `help:"Take less time. The result is less certain."`
+	Out            string   `placeholder:"DIR" help:"The run directory (plimsoll-runs/HOST-DATE-TIME)."`
+	Export         string   `placeholder:"FILE" help:"${survey_export}"`
+	Start          float64  `placeholder:"RATE" help:"Start with this rate (chosen automatically)."`
+	Limit          float64  `placeholder:"RATE" help:"${survey_limit}"`
+	Overshoot      float64  `default:"2" placeholder:"TIMES" help:"${survey_overshoot} (${default})."`
+
+	Arrivals string `enum:"poisson,constant" default:"poisson" placeholder:"KIND" help:"${survey_arrivals}"`
+
 	Connections    int           `short:"c" placeholder:"N" help:"${survey_connections}"`
 	NewConnections bool          `help:"Use a new connection for each request."`
 	Loops          int           `short:"t" placeholder:"N" help:"${loops}"`

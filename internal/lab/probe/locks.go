@@ -2,8 +2,11 @@ package probe
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -18,8 +21,8 @@ const (
 	maxLocks = 64 << 10
 	// maxLocked bounds the files whose locks are reported.
 	maxLocked = 8
-	// maxNotFound bounds the files whose names are looked up, found or not.
-	maxNotFound = 64
+	// maxLookedUp bounds the files whose names are looked up, found or not.
+	maxLookedUp = 64
 )
 
 // SQLite locks bytes in these ranges of its files; no other program uses them. See the sections on
@@ -44,9 +47,15 @@ type lockedFile string
 
 // fileLock is a line of the table.
 type fileLock struct {
-	pid    int
-	file   lockedFile
-	sqlite func(name string) bool
+	pid         int
+	file        lockedFile
+	first, last uint64 // the locked bytes; last is 0 if they go to the end of the file
+}
+
+// ofSQLite reports whether the lock on a file of this name is one of SQLite's.
+func (l fileLock) ofSQLite(name string) bool {
+	return l.first >= sqliteFirst && l.last >= l.first && l.last <= sqliteLast ||
+		strings.HasSuffix(name, "-shm") && l.first >= sharedFirst && l.last <= sharedLast
 }
 
 func (*locks) Name() string { return "the target's file locks" }
@@ -60,15 +69,19 @@ func (l *locks) Read(into map[string]float64) error {
 		l.files, l.told = make(map[lockedFile]string), make(map[string]bool)
 	}
 	text, err := readWhole(filepath.Join(l.of.root, "locks"), l.text)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a kernel without file locks
+	}
 	if err != nil {
-		return nil // the kernel has no file locks, or too many
+		return err // the table is longer than maxLocks: the run says what is missing
 	}
 	for name := range l.told {
 		into[measure.TargetLocked+name] = 0
 	}
 	for line := range bytes.Lines(text) {
 		lock, ok := parseLock(line)
-		if !ok || !l.mine(lock.pid) {
+		of := func(m member) bool { return m.pid == lock.pid }
+		if !ok || !slices.ContainsFunc(l.of.members, of) {
 			continue
 		}
 		if name := l.name(lock); name != "" {
@@ -77,16 +90,6 @@ func (l *locks) Read(into map[string]float64) error {
 		}
 	}
 	return nil
-}
-
-// mine reports whether a process is the target's.
-func (l *locks) mine(pid int) bool {
-	for _, m := range l.of.members {
-		if m.pid == pid {
-			return true
-		}
-	}
-	return false
 }
 
 // parseLock reads a line of /proc/locks (proc_locks(5)), such as "1: POSIX  ADVISORY  WRITE 3548
@@ -103,26 +106,21 @@ func parseLock(line []byte) (lock fileLock, ok bool) {
 	}
 	first, _ := strconv.ParseUint(fields[6], 10, 64)
 	last, _ := strconv.ParseUint(fields[7], 10, 64) // "EOF" is 0, outside SQLite's ranges
-	lock = fileLock{pid: pid, file: lockedFile(fields[5])}
-	lock.sqlite = func(name string) bool {
-		return first >= sqliteFirst && last >= first && last <= sqliteLast ||
-			strings.HasSuffix(name, "-shm") && first >= sharedFirst && last <= sharedLast
-	}
-	return lock, true
+	return fileLock{pid, lockedFile(fields[5]), first, last}, true
 }
 
 // name returns a locked file's absolute path, prefixed with measure.LockOfSQLite if SQLite has
 // locked it. It is "" if the file is not found, or if enough files are reported already.
 func (l *locks) name(lock fileLock) string {
 	name, known := l.files[lock.file]
-	if !known && len(l.files) < maxNotFound {
+	if !known && len(l.files) < maxLookedUp {
 		name = strings.ToValidUTF8(l.find(lock), "?")
 		l.files[lock.file] = name
 	}
 	if name == "" {
 		return ""
 	}
-	if lock.sqlite(name) {
+	if lock.ofSQLite(name) {
 		name = measure.LockOfSQLite + strings.TrimSuffix(name, "-shm")
 	}
 	if !l.told[name] && len(l.told) == maxLocked {

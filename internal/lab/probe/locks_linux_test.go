@@ -66,7 +66,7 @@ func TestFilesThatTheTargetHasLockedAreTold(t *testing.T) {
 func TestNoMoreLockedFilesAreToldThanTheBound(t *testing.T) {
 	dir := t.TempDir()
 	l := &locks{of: &processes{root: "/proc", members: []member{{pid: os.Getpid()}}}}
-	for i := range maxNotFound + 4 {
+	for i := range maxLookedUp + 4 {
 		f, err := os.Create(filepath.Join(dir, fmt.Sprint(i)))
 		if err != nil {
 			t.Fatal(err)
@@ -78,9 +78,9 @@ func TestNoMoreLockedFilesAreToldThanTheBound(t *testing.T) {
 	if err := l.Read(into); err != nil {
 		t.Fatal(err)
 	}
-	if len(into) != maxLocked || len(l.files) > maxNotFound {
+	if len(into) != maxLocked || len(l.files) > maxLookedUp {
 		t.Errorf("%d files are told and %d known, want %d and at most %d",
-			len(into), len(l.files), maxLocked, maxNotFound)
+			len(into), len(l.files), maxLocked, maxLookedUp)
 	}
 }
 
