@@ -118,7 +118,7 @@ func TestAServiceThatIsPinnedIsToldOfItsAffinity(t *testing.T) {
 	}
 	d := diagnosed(t, append(lines, "all target.cores_allowed = 2")...)
 	f := d.found("single-threaded")
-	if len(d.Findings) != 1 || f == nil || !strings.Contains(f.Claim, "2.00 of the machine's 8.00") ||
+	if len(d.Findings) != 1 || f == nil || !strings.Contains(f.Claim, "2 of the machine's 8") ||
 		!f.says("taskset -pc") || f.says("GOMAXPROCS") || f.Gain.Factor < 3 {
 		t.Errorf("found %v: %+v", names(d), f)
 	}

@@ -99,16 +99,16 @@ func (e *Evidence) keptToFew() *Finding {
 		return nil
 	}
 	return &Finding{
-		Claim: fmt.Sprintf("The service%s may run on %s of the machine's %s processors (its CPU "+
-			"affinity), and uses %s of that at the line, %s beyond it", e.whose(), number(few),
-			number(all), number(line), number(over)),
+		Claim: fmt.Sprintf("The service%s may run on %.0f of the machine's %.0f processors (its CPU "+
+			"affinity), and uses %s of them at the line, %s beyond it", e.whose(), few, all,
+			number(line), number(over)),
 		Rank:       Binding,
 		Confidence: .9,
 		Evidence: []Fact{
 			{
 				What: "processors that its first process may run on (affinity, cpuset), and those that " +
 					"the machine has",
-				Value: number(few) + ", " + number(all),
+				Value: fmt.Sprintf("%.0f, %.0f", few, all),
 			},
 			{
 				What:  "processors in use by the service, at the line and beyond it",
