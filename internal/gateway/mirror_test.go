@@ -177,7 +177,7 @@ func TestCopiesThatAreBeingMadeAreBounded(t *testing.T) {
 loops: 1
 listeners: [{address: "127.0.0.1:0"}]
 upstreams: {s: {targets: ["`+s.address()+`"]}, m: {targets: ["`+m.address()+`"]}}
-routes: [{match: /, upstream: s, hold_body: 0B, mirror: {upstream: m}}]
+routes: [{match: /, upstream: s, hold_body: 0B, timeout: 10m, mirror: {upstream: m}}]
 `)
 	var slow []*peer
 	for range bound + 3 {
