@@ -4,11 +4,12 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build web demo lint test rest plain race seeds statistics soak planted bench bench-overload h2spec patients picture clean
+.PHONY: help build web demo lint test rest plain race seeds statistics soak planted bench bench-overload pgo h2spec patients picture clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
 
+# go build finds cmd/plimsoll/default.pgo, the profile that bench/pgo.py took, by itself.
 build: web ## Build the binary ./plimsoll (no cgo)
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o $(BINARY) ./cmd/plimsoll
 
@@ -30,8 +31,9 @@ demo: build ## Put a small shop behind the gateway, and find out how much it can
 # detector. Debug information takes a sixth of that, and go test links none. gin's codec for
 # MessagePack, which no example uses, takes longer to compile than any other package. A compiler that
 # collects its garbage less often, for some more memory, takes a fifth less of the processor's time.
-# It gives way to tests, some of which have clocks, on a machine that is busy enough already.
-lint plain race seeds statistics: export GOFLAGS := $(GOFLAGS) -gcflags=all=-dwarf=false -tags=nomsgpack '-toolexec=nice -n 5 env GOGC=400'
+# It gives way to tests, some of which have clocks, on a machine that is busy enough already. With the
+# profile of cmd/plimsoll, its tests would need every package compiled once more.
+lint plain race seeds statistics: export GOFLAGS := $(GOFLAGS) -pgo=off -gcflags=all=-dwarf=false -tags=nomsgpack '-toolexec=nice -n 5 env GOGC=400'
 
 # The tool is built here, as go tool would not use these flags, and compile what it needs once more.
 # The checks collect less garbage, too, for a sixth of their time.
@@ -129,6 +131,9 @@ bench: build ## Measure side by side with nginx, HAProxy and wrk, and surveys ag
 
 bench-overload: build ## Offer a service three times what it can do, through plimsoll, nginx, HAProxy and Envoy (35 minutes; BENCH=--quick for a look)
 	python3 bench/overload.py --plimsoll ./$(BINARY) --json bench/out/overload.json $(BENCH)
+
+pgo: build ## Profile the data plane under load, for the compiler: writes cmd/plimsoll/default.pgo (two minutes)
+	python3 bench/pgo.py --plimsoll ./$(BINARY)
 
 h2spec: ## Run h2spec, strict, five times against the gateway (half a minute; fetches h2spec)
 	python3 bench/h2spec.py

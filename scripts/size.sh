@@ -1,9 +1,9 @@
 #!/bin/sh
-# Says whether the stripped binary is as small as promised, and if it is not, where to look. It is
-# built with the flags that tests are, whose packages are compiled already; the one that make build
-# makes is 0.1 MB smaller.
+# Says whether the stripped binary is as small as promised (30 MB), and if it is not, where to look. It
+# is built with the flags that tests are, whose packages are compiled already. The one that make build
+# makes is inlined by a profile, and 0.13 MB larger.
 set -eu
-most=30000000
+most=29850000
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
@@ -12,7 +12,7 @@ size=$(($(wc -c <"$dir/plimsoll")))
 test "$size" -gt "$most" || exit 0
 
 exec >&2
-echo "the stripped binary has $size bytes, more than the $most that are promised"
+echo "the stripped binary has $size bytes, more than $most"
 callers=$(go build -ldflags '-dumpdep' -o "$dir/plimsoll" ./cmd/plimsoll 2>&1 |
 	grep -oE '^[^ ]+ <ReflectMethod>' | grep -v '^reflect\.' | sort -u) || true
 if test -n "$callers"; then
