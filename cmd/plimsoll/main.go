@@ -11,8 +11,6 @@ import (
 	"context"
 	"os"
 	"os/signal"
-	"reflect"
-	"strings"
 	"syscall"
 
 	"github.com/alecthomas/kong"
@@ -84,20 +82,6 @@ func run(args []string, c *console, gateway gatewayRunner) int {
 	ctx, stop := untilStopped()
 	defer stop()
 	return c.fail(chosen.Run(ctx, c))
-}
-
-// grammar is what kong has to know to read args: the one subcommand that they begin with, or all. Kong
-// searches the help of each flag for variables when it begins, with a regular expression: for all
-// subcommands that took three quarters of the time in which the binary starts.
-func grammar(all *commandLine, args []string) any {
-	for field, value := range reflect.ValueOf(all).Elem().Fields() {
-		if len(args) > 0 && args[0] == strings.ToLower(field.Name) {
-			one := reflect.New(reflect.StructOf([]reflect.StructField{field}))
-			one.Elem().Field(0).Set(value)
-			return one.Interface()
-		}
-	}
-	return all
 }
 
 // untilStopped is a context that ends at the first SIGINT or SIGTERM. The next one then has its

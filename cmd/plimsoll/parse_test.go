@@ -23,6 +23,24 @@ func TestEveryCommandCanBeRun(t *testing.T) {
 	}
 }
 
+func TestOfANamedSubcommandOnlyItsOwnGrammarIsBuilt(t *testing.T) {
+	whole, err := kong.New(&commandLine{}, longHelp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range whole.Model.Children {
+		one, err := kong.New(grammar(&commandLine{}, []string{c.Name, "--help"}), longHelp)
+		if err != nil || len(one.Model.Children) != 1 || one.Model.Children[0].Name != c.Name {
+			t.Errorf("%s: %v, %d subcommands", c.Name, err, len(one.Model.Children))
+		}
+	}
+	for _, args := range [][]string{nil, {"--help"}, {"nothing"}} {
+		if all := new(commandLine); grammar(all, args) != all {
+			t.Errorf("%q leaves subcommands out", args)
+		}
+	}
+}
+
 func TestHelpPrintsAndRunsNothing(t *testing.T) {
 	for _, args := range [][]string{
 		{"serve", "--help"}, {"serve", "-h"}, {"serve", "-c", "some.yaml", "--help"},
