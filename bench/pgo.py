@@ -12,7 +12,7 @@ binary with --before before the profile is kept.
 Needs: wrk h2load gcc openssl go (Debian packages wrk, nghttp2-client, gcc, openssl).
 """
 
-import argparse, os, subprocess, threading, urllib.request
+import argparse, concurrent.futures, os, subprocess, urllib.request
 
 import h2_cost, proxy_cost, rig
 
@@ -40,6 +40,13 @@ def offer(protocol, headers, conns):
         proxy_cost.load(port, conns, SECONDS, protocol == "https", fields)
 
 
+def fetch():
+    """What the gateway is doing for some seconds from now, as pprof has it."""
+    url = f"http://127.0.0.1:{rig.ADMIN}/debug/pprof/profile?seconds={SECONDS}"
+    with urllib.request.urlopen(url, timeout=SECONDS + 10) as answer:
+        return answer.read()
+
+
 def profile(binary, protocol, upstream, headers, body, conns):
     """The profile of the gateway under one load."""
     with rig.Rig(binary, protocol != "http") as r:
@@ -49,15 +56,13 @@ def profile(binary, protocol, upstream, headers, body, conns):
         else:
             r.backend(body)
         r.proxy("plimsoll")
-        load = threading.Thread(target=offer, args=(protocol, headers, conns))
-        load.start()
-        url = f"http://127.0.0.1:{rig.ADMIN}/debug/pprof/profile?seconds={SECONDS}"
-        with urllib.request.urlopen(url) as answer:
-            taken = answer.read()
-        load.join()
+        # The load keeps this thread: in another one, its sys.exit would be ignored.
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            taken = pool.submit(fetch)
+            offer(protocol, headers, conns)
         path = f"{rig.OUT}/pgo-{protocol}-{upstream}-{headers}-{body}-{conns}.pb.gz"
         with open(path, "wb") as out:
-            out.write(taken)
+            out.write(taken.result())
         return path
 
 
