@@ -346,8 +346,11 @@ func (p *Pool) take(now int64) (Conn, bool) {
 
 // connectable reports whether there is a connection to take, or room to open one.
 func (p *Pool) connectable() bool {
-	return len(p.idle) > 0 || len(p.shared) > 0 || p.target.spare.n.Load() > 0 || p.room()
+	return len(p.idle) > 0 || len(p.shared) > 0 || p.transferable()
 }
+
+// transferable reports whether any loop could get a connection now: a spare one, or by opening one.
+func (p *Pool) transferable() bool { return p.target.spare.n.Load() > 0 || p.room() }
 
 // ready reports whether take would succeed, as far as one can know without calling it.
 func (p *Pool) ready() bool {

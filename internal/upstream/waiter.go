@@ -479,10 +479,13 @@ func (l *Local) handOver() {
 	if wanted == 0 {
 		return
 	}
+	free := false
 	for _, m := range l.usable {
-		m.park(wanted, true)
+		free = m.park(wanted, true) > 0 || m.available() && m.transferable() || free
 	}
-	l.u.queues.wake(l.u, l.loop, true)
+	if free {
+		l.u.queues.wake(l.u, l.loop, true)
+	}
 	if !l.first(false) {
 		l.u.queues.wake(l.u, l.loop, false)
 	}

@@ -114,19 +114,22 @@ func (l *Local) yield() {
 	}
 }
 
-// passBy wakes the next loop whose requests have waited about as long as those of the first loop,
-// so that they may be served as well. A slot may be free at a target to which this loop has no
-// connection, but the next one has. Each loop wakes only one that comes after it, and only one that
-// hands nothing over to a loop before it, so that this comes to an end.
+// passBy wakes the next loop whose requests have waited about as long as those of the first loop, or
+// of the first that is not stuck, so that they may be served as well. A slot may be free at a target
+// to which this loop has no connection, but the next one has. Each loop wakes only one that comes
+// after it, and one that has nothing for a loop before it wakes none of those (handOver), so that
+// this comes to an end.
 func (l *Local) passBy() {
 	q := &l.u.queues
 	_, first := q.firstLoop(-1, true)
+	_, movable := q.firstLoop(-1, false)
 	own := l.own.rank.Load()
 	next, rank := -1, int64(never)
 	for i := range q.each {
 		r := q.each[i].rank.Load()
 		behind := r > own || r == own && i > l.loop
-		if behind && r-fairnessGap <= first && r < rank {
+		may := r-fairnessGap <= first || r-fairnessGap <= movable && !q.each[i].stuck.Load()
+		if behind && may && r < rank {
 			next, rank = i, r
 		}
 	}
