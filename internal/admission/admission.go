@@ -20,6 +20,7 @@
 //
 // The loop is a queue, and the refusals, which depend on the queue, drain it. So the law needs no
 // memory: nothing winds up in a long overload, and the refusals end as soon as the queue is empty.
+// Only the lower classes are left unread for a second after a refusal (Limiter.Holds).
 // Within a class, clients that send more requests than others have more of them refused
 // (Limiter.Refuse).
 package admission
@@ -108,6 +109,9 @@ type Limiter struct {
 	backlog int64 // smoothed
 	random  uint64
 
+	refused   uint8 // the highest class of which a request was refused within holding
+	refusedAt int64 // when, 0 for never
+
 	counts [buckets]float32 // of requests by hash of the client, halved every fading ns
 	total  float32
 	active int
@@ -121,6 +125,11 @@ const (
 	memory = int64(30 * time.Millisecond)
 	// fading is the interval, in nanoseconds, at which the counts of clients are halved.
 	fading = int64(100 * time.Millisecond)
+	// holding is for how long, in nanoseconds, a refusal holds the lower classes. In an overload the
+	// refusals of one class come in bursts. When the lower ones were held only in the same turn, they
+	// were read between the bursts, and refusing them took a fifth of the loop's time
+	// (bench/own_cpu.py).
+	holding = int64(time.Second)
 	// most is the largest multiple of the mean request count that a client counts as having sent.
 	most = 16
 )
@@ -169,13 +178,33 @@ func (l *Limiter) Refuse(p *SheddingPlan, now int64, class uint8, client uint64,
 		late = max(late, waited)
 	}
 	share := p.share(class, late)
-	if share == 0 || share == 1 {
-		return share == 1
+	if share == 0 || share < 1 && l.spares(share, *n) {
+		return false
 	}
+	if at := uint8(p.place(class)); at <= l.refused || !l.Refusing(now) {
+		l.refused, l.refusedAt = at, now
+	}
+	return true
+}
+
+// spares draws whether to admit a request of a client that has sent n, where a share is refused.
+func (l *Limiter) spares(share float64, n float32) bool {
 	mean := l.total / float32(max(l.active, 1))
-	times := min(float64(*n/mean), most)
+	times := min(float64(n/mean), most)
 	l.random = l.random*6364136223846793005 + 1442695040888963407
-	return float64(l.random>>11)/(1<<53) > math.Pow(1-share, times)
+	return float64(l.random>>11)/(1<<53) <= math.Pow(1-share, times)
+}
+
+// Refusing reports whether a request has been refused within the last second.
+func (l *Limiter) Refusing(now int64) bool {
+	return l.refusedAt != 0 && now-l.refusedAt <= holding
+}
+
+// Holds reports whether requests of a class are better left unread: within the last second a request
+// of a higher class was refused. To refuse one costs about half as much as to serve one, so each one
+// that is read takes the place of half a request of the higher class. In shadow mode nothing is held.
+func (l *Limiter) Holds(p *SheddingPlan, now int64, class uint8) bool {
+	return !p.Shadow && l.Refusing(now) && p.place(class) > int(l.refused)
 }
 
 func (l *Limiter) fade(now int64) {

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -198,5 +199,52 @@ func TestRefuseDoesNotAllocate(t *testing.T) {
 		}
 	}); n > 0 {
 		t.Errorf("%v allocations a request", n)
+	}
+}
+
+// refuse has a request of a class refused that has waited for far too long.
+func refuse(t *testing.T, g *Limiter, p *SheddingPlan, now int64, class uint8) {
+	t.Helper()
+	if !g.Refuse(p, now, class, 1, int64(time.Minute)) {
+		t.Fatalf("a request of class %d that has waited for a minute is admitted", class)
+	}
+}
+
+func TestARefusalHoldsTheLowerClassesForASecond(t *testing.T) {
+	p := NewSheddingPlan(Options{Delay: time.Millisecond, Used: [Classes]bool{0: true, 2: true, 5: true, 7: true}})
+	const ms = int64(time.Millisecond)
+	var g Limiter
+	holds := func(now int64) (held []uint8) {
+		for class := range uint8(Classes) {
+			if g.Holds(p, now, class) {
+				held = append(held, class)
+			}
+		}
+		return held
+	}
+	for _, step := range []struct {
+		at     int64
+		refuse int // a class, or none
+		held   []uint8
+	}{
+		{0, -1, nil},
+		{1 * ms, 5, []uint8{6, 7, 8, 9}},
+		{500 * ms, 2, []uint8{3, 4, 5, 6, 7, 8, 9}},
+		{1000 * ms, 5, []uint8{3, 4, 5, 6, 7, 8, 9}}, // which does not make it longer
+		{1500 * ms, -1, []uint8{3, 4, 5, 6, 7, 8, 9}},
+		{1501 * ms, -1, nil},
+		{1502 * ms, 7, nil},
+		{1503 * ms, 1, []uint8{3, 4, 5, 6, 7, 8, 9}}, // 1 is not used, and counts as 2
+	} {
+		if step.refuse >= 0 {
+			refuse(t, &g, p, step.at, uint8(step.refuse))
+		}
+		if held := holds(step.at); !slices.Equal(held, step.held) {
+			t.Errorf("at %d ms the classes %d are held, want %d", step.at/ms, held, step.held)
+		}
+	}
+	p.Shadow = true
+	if held := holds(1504 * ms); held != nil {
+		t.Errorf("in shadow mode the classes %d are held", held)
 	}
 }

@@ -130,7 +130,8 @@ func (c *crowd) read() string {
 }
 
 // Who has carried the highest class is read at once, the others in turn: each turn reads some, and
-// what they send afterwards comes behind those who wait.
+// what they send afterwards comes behind those who wait. For a second after a refusal each lower
+// class is held: one of it is read.
 func TestLowerClassesAreReadInTheirTurn(t *testing.T) {
 	c := newCrowd(t)
 	high := c.known("high", 0)
@@ -144,9 +145,93 @@ func TestLowerClassesAreReadInTheirTurn(t *testing.T) {
 	for range 3 {
 		c.lateTurn()
 		turns = append(turns, c.read())
+		c.install(2)
 	}
-	if want := []string{"high middle low low low low", "low low", ""}; !slices.Equal(turns, want) {
+	if want := []string{"high middle low", "low", "low low low low"}; !slices.Equal(turns, want) {
 		t.Errorf("three turns read %q, want %q", turns, want)
+	}
+}
+
+// refusing is a crowd that has just refused a request of the middle class, with clients of the
+// lowest that wait.
+func refusing(t *testing.T, waiting int) *crowd {
+	c := newCrowd(t)
+	low := c.many("low", 2, waiting)
+	middle := c.known("middle", 1)
+	c.now += int64(2 * time.Second)
+	c.read()
+	c.asks(middle, "middle")
+	c.loop.Step(int64(time.Second))
+	c.install(2)
+	c.allAsk(low, "low")
+	c.loop.Step(int64(time.Second))
+	if read := c.read(); read != "middle low" {
+		t.Fatalf("the turns read %q, want one of each", read)
+	}
+	return c
+}
+
+// A loop that reads every client it is going to refuse has no time for the others.
+func TestWhileAClassIsRefusedALowerOneIsReadOnceInAMillisecond(t *testing.T) {
+	c := refusing(t, 9)
+	for range 3 {
+		c.turn()
+		if read := c.read(); read != "" {
+			t.Errorf("no time has passed, and %q are read", read)
+		}
+		c.now += int64(10 * time.Millisecond) // with what the timers round up
+		c.turn()
+		if read := c.read(); read != "low" {
+			t.Errorf("ten milliseconds later %q are read, want one", read)
+		}
+	}
+}
+
+func TestASecondAfterTheLastRefusalALowerClassIsReadAgain(t *testing.T) {
+	c := refusing(t, 4)
+	c.now += int64(time.Second) + 1
+	c.turn() // the timer
+	c.turn()
+	if read := c.read(); read != "low low low" {
+		t.Errorf("%q are read, want the three that wait", read)
+	}
+}
+
+// It waited for others, and not because the loop has too much to do now.
+func TestWhatIsHeldIsRefusedOnlyWhileTheLoopIsBehind(t *testing.T) {
+	c := refusing(t, 120)
+	c.delay, c.work = 100*time.Millisecond, 0
+	c.install(2)
+	for range 101 {
+		c.now += int64(10 * time.Millisecond)
+		c.cpu += int64(10 * time.Millisecond)
+		c.turn()
+	}
+	read, refused := strings.Count(c.read(), "low"), 0
+	for _, s := range c.socks {
+		if strings.Count(string(s.out), "HTTP/1.1 503 ") == 2 { // one from before
+			refused++
+		}
+	}
+	if read != 119 || refused > 20 {
+		t.Errorf("of 120 requests %d are read in the second, and %d refused", read, refused)
+	}
+}
+
+// Nothing runs for clients that have gone.
+func TestAClassThatIsHeldAndGivesUpLeavesNoTimer(t *testing.T) {
+	c := refusing(t, 1)
+	before := c.loop.Timers()
+	s := c.known("low", 2)
+	c.now += int64(time.Second)
+	c.install(1)
+	c.asks(s, "low")
+	c.turn()
+	s.in = func([]byte) (int, syscall.Errno) { return 0, 0 }
+	c.events = append(c.events, reactor.Event{Token: s.token, Readable: true, PeerEnded: true})
+	c.turn()
+	if n := c.loop.Timers(); !s.closed || n > before {
+		t.Errorf("it is closed: %v; %d timers run, %d before it came", s.closed, n, before)
 	}
 }
 

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"plimsoll/internal/exchange"
+	"plimsoll/internal/reactor"
 	"plimsoll/internal/upstream"
 )
 
@@ -15,6 +16,10 @@ import (
 // ones wait no longer however much comes from the others. A refusal costs half as much as an
 // answer. Without the bound clients that come again at once could occupy the loop with nothing but
 // refusals.
+//
+// While requests of a class are refused, the lines of lower classes are held: of each, one
+// connection is read in a heldTime of the loop's processor time. Nearly all of what they send would
+// be refused, and each refusal takes the place of half a request of the higher class.
 type lines struct {
 	w       *Worker
 	lines   [upstream.Classes + 1]line // first that of connections without a class, then by class
@@ -24,6 +29,10 @@ type lines struct {
 	// waited.
 	late [upstream.Classes]int64
 	cpu  int64 // the loop's processor time when Run read it, or when the first connection joined
+	// Of each line that is held: when the next connection may be read, in the loop's time, and the
+	// loop's processor time when it was last found to be held.
+	heldUntil, heldAt [upstream.Classes + 1]int64
+	timer             reactor.Timer // for the next one; runs while no other line has any
 }
 
 type line struct{ first, last *clientConn }
@@ -35,6 +44,9 @@ const (
 	ownPart = .75
 	// atOnce is how many connections are read before the clock is read, which is a system call.
 	atOnce = 4
+	// heldTime is the loop's processor time, in nanoseconds, for each connection that is read from a
+	// line that is held. At 35 µs a request, a class that is held gets about a sixtieth of it.
+	heldTime = 2e6
 )
 
 // takeTurn puts the connection into its line if it has to wait, and reports whether it had to. If
@@ -66,9 +78,9 @@ func (c *clientConn) mustWait() bool {
 	return c.w.lines.waiting > 0 || c.w.limiter.Behind(a)
 }
 
-func (ls *lines) of(c *clientConn) *line {
-	return &ls.lines[(int(c.highest)+1)%len(ls.lines)]
-}
+func (ls *lines) number(c *clientConn) int { return (int(c.highest) + 1) % len(ls.lines) }
+
+func (ls *lines) of(c *clientConn) *line { return &ls.lines[ls.number(c)] }
 
 // add puts a connection at the end of its line.
 func (ls *lines) add(c *clientConn) {
@@ -87,10 +99,13 @@ func (ls *lines) add(c *clientConn) {
 	ls.waiting++
 }
 
-// next takes a connection out of its line in order to read it, and notes how long it waited.
+// next takes a connection out of its line in order to read it, and notes how long it waited. While
+// its line was held it waited for others, which does not count: whether its request is refused
+// depends on what the loop has to do now.
 func (ls *lines) next(c *clientConn) {
 	ls.remove(c)
-	c.waited = int64(float64(ls.cpu-c.inLineFrom) * ls.w.loop.Stretch())
+	since := max(c.inLineFrom, ls.heldAt[ls.number(c)])
+	c.waited = int64(float64(ls.cpu-since) * ls.w.loop.Stretch())
 }
 
 // waited returns how long, in nanoseconds, a request of a class counts as having waited: as long as
@@ -114,7 +129,9 @@ func (ls *lines) remove(c *clientConn) {
 		c.lineNext.linePrev = c.linePrev
 	}
 	c.inLine, c.lineNext, c.linePrev = false, nil, nil
-	ls.waiting--
+	if ls.waiting--; ls.waiting == 0 {
+		ls.w.loop.ReleaseTimer(&ls.timer)
+	}
 }
 
 // Run implements reactor.Runner. It serves the lines at the end of a turn, and again in the next
@@ -137,23 +154,66 @@ func (ls *lines) Run() {
 		if i > 0 { // the first line is of no class
 			ls.late[i-1] = late
 		}
-		for n := 1; ls.lines[i].first != nil; n++ {
-			c := ls.lines[i].first
-			ls.next(c)
-			if i > 0 {
-				late = max(late, c.waited)
-			}
-			c.readOn()
-			if n%atOnce == 0 && loop.CPU() >= until {
-				break
-			}
+		late = max(late, ls.serve(i, until))
+	}
+	ls.goOn()
+}
+
+// serve reads connections of one line until the loop's processor time is until, and returns the
+// longest time that one of a class has waited. Of a line that is held it reads one, if it is time.
+func (ls *lines) serve(i int, until int64) (late int64) {
+	loop, most := ls.w.loop, atOnce
+	if ls.lines[i].first != nil && ls.held(i) {
+		ls.heldAt[i] = ls.cpu
+		if loop.Now() < ls.heldUntil[i] {
+			return 0
+		}
+		ls.heldUntil[i] = loop.Now() + ls.heldPause()
+		until, most = 0, 1
+	}
+	for n := 1; ls.lines[i].first != nil; n++ {
+		c := ls.lines[i].first
+		ls.next(c)
+		if i > 0 {
+			late = max(late, c.waited)
+		}
+		c.readOn()
+		if n%most == 0 && loop.CPU() >= until {
+			break
 		}
 	}
-	if ls.waiting > 0 {
-		ls.due = true
-		loop.Defer(ls)
-	} else {
+	return late
+}
+
+// held reports whether a line is held.
+func (ls *lines) held(i int) bool {
+	return i > 0 && ls.w.limiter.Holds(ls.w.view.Admission, ls.w.loop.Now(), uint8(i-1))
+}
+
+// heldPause is the time, in nanoseconds, in which the loop gets heldTime of its processor.
+func (ls *lines) heldPause() int64 { return int64(heldTime * ls.w.loop.Stretch()) }
+
+// goOn has Run called again if connections wait: in the next turn, or after a pause if all of them
+// are held. Otherwise a loop with little else to do would do nothing but refuse those.
+func (ls *lines) goOn() {
+	if ls.waiting == 0 {
 		ls.late = [upstream.Classes]int64{}
+		return
+	}
+	for i := range ls.lines {
+		if ls.lines[i].first != nil && !ls.held(i) {
+			ls.due = true
+			ls.w.loop.Defer(ls)
+			return
+		}
+	}
+	ls.w.loop.SetTimer(&ls.timer, ls, ls.w.loop.Now()+ls.heldPause())
+}
+
+// Expire implements reactor.Expirer: it is time for a connection that is held.
+func (ls *lines) Expire(*reactor.Timer, int64) {
+	if !ls.due {
+		ls.Run()
 	}
 }
 

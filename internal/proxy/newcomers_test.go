@@ -21,6 +21,21 @@ func (c *crowd) newcomers(gone bool) (n int) {
 	return n
 }
 
+// newcomersAt is newcomers of which none sends a request, while the loop is as late as that.
+func (c *crowd) newcomersAt(late int64) (n int) {
+	for ; n < 100; n++ {
+		takes := false
+		c.loop.Post(func() { takes = c.acceptor.Accepts(c.loop) })
+		c.loop.Step(late)
+		if !takes {
+			break
+		}
+		c.accept(c.socket(), "127.0.0.1")
+		c.loop.Step(late)
+	}
+	return n
+}
+
 // takesOne says whether the listener takes one more.
 func (c *crowd) takesOne() (takes bool) {
 	c.loop.Post(func() { takes = c.acceptor.Accepts(c.loop) })
@@ -79,6 +94,22 @@ func TestWithoutAnOverloadConnectionsDoNotWait(t *testing.T) {
 	}
 }
 
+// Between its bursts an overload leaves a loop with little to do.
+func TestForASecondAfterARefusalConnectionsWaitToBeAccepted(t *testing.T) {
+	c := late(t)
+	c.newcomers(false)
+	c.now += int64(900 * time.Millisecond)
+	c.loop.Step(0) // nothing to do, so not behind
+	if n := c.newcomersAt(0); n >= 100 {
+		t.Error("all are accepted 0.9 s after a refusal")
+	}
+	c.now += int64(1200 * time.Millisecond)
+	c.loop.Step(0)
+	if n := c.newcomersAt(0); n != 100 {
+		t.Errorf("%d of 100 are accepted 1.2 s later", n)
+	}
+}
+
 // It costs little to see that they are gone, and who comes after them has a turn sooner.
 func TestInAnOverloadConnectionsWhoseClientsHaveGoneAreNotRead(t *testing.T) {
 	c := late(t)
@@ -86,8 +117,8 @@ func TestInAnOverloadConnectionsWhoseClientsHaveGoneAreNotRead(t *testing.T) {
 	c.read()
 	c.now += int64(6 * time.Millisecond)
 	before := len(c.socks)
-	if n := c.newcomers(true); n != 9 {
-		t.Errorf("%d are accepted in 6 ms, want the eight that one costs, and one", n)
+	if n := c.newcomers(true); n != 3 {
+		t.Errorf("%d are accepted in 6 ms, want the two that one costs, and one", n)
 	}
 	for fd := 100 + before; fd < 100+len(c.socks); fd++ {
 		if s := c.socks[fd]; !s.closed || s.reads > 0 {
