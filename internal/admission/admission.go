@@ -200,9 +200,10 @@ func (l *Limiter) Refusing(now int64) bool {
 	return l.refusedAt != 0 && now-l.refusedAt <= holding
 }
 
-// Holds reports whether requests of a class are better left unread: within the last second a request
-// of a higher class was refused. To refuse one costs about half as much as to serve one, so each one
-// that is read takes the place of half a request of the higher class. In shadow mode nothing is held.
+// Holds reports whether requests of a class are better left unread, because one of a higher class
+// was refused within the last second. Refusing a request costs about half as much as serving one, so
+// each that is read takes the place of half a request of the higher class. In shadow mode nothing is
+// held.
 func (l *Limiter) Holds(p *SheddingPlan, now int64, class uint8) bool {
 	return !p.Shadow && l.Refusing(now) && p.place(class) > int(l.refused)
 }

@@ -172,7 +172,7 @@ func refusing(t *testing.T, waiting int) *crowd {
 }
 
 // A loop that reads every client it is going to refuse has no time for the others.
-func TestWhileAClassIsRefusedALowerOneIsReadOnceInAMillisecond(t *testing.T) {
+func TestWhileAClassIsRefusedOneConnectionOfALowerOneIsReadAtATime(t *testing.T) {
 	c := refusing(t, 9)
 	for range 3 {
 		c.turn()

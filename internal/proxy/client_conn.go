@@ -53,10 +53,11 @@ type clientConn struct {
 	// The last response ends with the connection, or it is a tunnel: only a reset shows the client
 	// that it was cut off.
 	toEOF    bool
-	late     bool // the handshake took too long
-	inLine   bool // it waits to be read: see lines
-	shaking  bool // the handshake has begun: a goroutine has the socket
-	deferred bool // Run is to be called, once; until then events are not dealt with
+	late     bool  // the handshake took too long
+	inLine   bool  // it waits to be read: see lines
+	line     uint8 // the number of the line that it joined last
+	shaking  bool  // the handshake has begun: a goroutine has the socket
+	deferred bool  // Run is to be called, once; until then events are not dealt with
 }
 
 type clientState uint8

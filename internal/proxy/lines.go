@@ -18,8 +18,8 @@ import (
 // refusals.
 //
 // While requests of a class are refused, the lines of lower classes are held: of each, one
-// connection is read in a heldTime of the loop's processor time. Nearly all of what they send would
-// be refused, and each refusal takes the place of half a request of the higher class.
+// connection is read in about a heldTime of the loop's processor time. Nearly all of what they send
+// would be refused, and each refusal takes the place of half a request of the higher class.
 type lines struct {
 	w       *Worker
 	lines   [upstream.Classes + 1]line // first that of connections without a class, then by class
@@ -32,7 +32,7 @@ type lines struct {
 	// Of each line that is held: when the next connection may be read, in the loop's time, and the
 	// loop's processor time when it was last found to be held.
 	heldUntil, heldAt [upstream.Classes + 1]int64
-	timer             reactor.Timer // for the next one; runs while no other line has any
+	timer             reactor.Timer // for the next one, if only lines that are held have any
 }
 
 type line struct{ first, last *clientConn }
@@ -45,8 +45,11 @@ const (
 	// atOnce is how many connections are read before the clock is read, which is a system call.
 	atOnce = 4
 	// heldTime is the loop's processor time, in nanoseconds, for each connection that is read from a
-	// line that is held. At 35 µs a request, a class that is held gets about a sixtieth of it.
+	// line that is held. At 35 µs a request, a sixtieth of the loop's time is for each such line.
 	heldTime = 2e6
+	// heldMost bounds the time between two of them, in nanoseconds, and so for how long a loop that
+	// has nothing else to do goes on holding a line.
+	heldMost = 20e6
 )
 
 // takeTurn puts the connection into its line if it has to wait, and reports whether it had to. If
@@ -78,9 +81,14 @@ func (c *clientConn) mustWait() bool {
 	return c.w.lines.waiting > 0 || c.w.limiter.Behind(a)
 }
 
-func (ls *lines) number(c *clientConn) int { return (int(c.highest) + 1) % len(ls.lines) }
-
-func (ls *lines) of(c *clientConn) *line { return &ls.lines[ls.number(c)] }
+// number is the line that a connection joins. One of HTTP/2 whose requests are under way joins the
+// line that is never held: what waits unread may be the rest of them, or room for their responses.
+func (ls *lines) number(c *clientConn) uint8 {
+	if h := c.http2; h != nil && (h.open > 0 || h.block != nil) {
+		return 0
+	}
+	return uint8((int(c.highest) + 1) % len(ls.lines))
+}
 
 // add puts a connection at the end of its line.
 func (ls *lines) add(c *clientConn) {
@@ -88,7 +96,8 @@ func (ls *lines) add(c *clientConn) {
 		ls.cpu, ls.due = ls.w.loop.CPU(), true
 		ls.w.loop.Defer(ls)
 	}
-	l := ls.of(c)
+	c.line = ls.number(c) // its class may change while it waits, by a stream that a policy resumes
+	l := &ls.lines[c.line]
 	c.inLine, c.inLineFrom, c.lineNext, c.linePrev = true, ls.cpu, nil, l.last
 	if l.last == nil {
 		l.first = c
@@ -104,7 +113,7 @@ func (ls *lines) add(c *clientConn) {
 // depends on what the loop has to do now.
 func (ls *lines) next(c *clientConn) {
 	ls.remove(c)
-	since := max(c.inLineFrom, ls.heldAt[ls.number(c)])
+	since := max(c.inLineFrom, ls.heldAt[c.line])
 	c.waited = int64(float64(ls.cpu-since) * ls.w.loop.Stretch())
 }
 
@@ -117,7 +126,7 @@ func (ls *lines) waited(o *origin, class uint8) int64 {
 
 // remove takes a connection out of its line.
 func (ls *lines) remove(c *clientConn) {
-	l := ls.of(c)
+	l := &ls.lines[c.line]
 	if c.linePrev == nil {
 		l.first = c.lineNext
 	} else {
@@ -190,8 +199,8 @@ func (ls *lines) held(i int) bool {
 	return i > 0 && ls.w.limiter.Holds(ls.w.view.Admission, ls.w.loop.Now(), uint8(i-1))
 }
 
-// heldPause is the time, in nanoseconds, in which the loop gets heldTime of its processor.
-func (ls *lines) heldPause() int64 { return int64(heldTime * ls.w.loop.Stretch()) }
+// heldPause is about the time, in nanoseconds, in which a busy loop gets heldTime of its processor.
+func (ls *lines) heldPause() int64 { return min(int64(heldTime*ls.w.loop.Stretch()), heldMost) }
 
 // goOn has Run called again if connections wait: in the next turn, or after a pause if all of them
 // are held. Otherwise a loop with little else to do would do nothing but refuse those.
@@ -207,6 +216,7 @@ func (ls *lines) goOn() {
 			return
 		}
 	}
+	ls.late = [upstream.Classes]int64{} // of this turn; the next one may be far
 	ls.w.loop.SetTimer(&ls.timer, ls, ls.w.loop.Now()+ls.heldPause())
 }
 

@@ -386,7 +386,9 @@ func (l *Local) relieve(m *Member, now int64) {
 	served := l.relieveFrom(m, now)
 	l.serving = false
 	if l.again {
-		l.serve(now)
+		if !l.serve(now) { // what became free may be for a loop that comes before this one
+			l.u.queues.wakeFirst(l.u, l.loop)
+		}
 		return
 	}
 	if first {
