@@ -474,8 +474,8 @@ func (l *Local) serve(now int64) (served bool) {
 // handOver moves idle connections to the spare lists for the requests that wait on other loops, and
 // wakes the loop whose request is to be served first. Each member leaves as many connections as
 // there are such requests in all, because it is not known yet which target will have a free slot
-// when they are taken. Two loops that both serve past a stuck one do not wake each other: that
-// would go on for ever.
+// when they are taken. Two loops that both serve past a stuck one do not wake each other, and
+// neither wakes one before it that could use nothing: that would go on for ever (passBy).
 func (l *Local) handOver() {
 	wanted := l.u.queues.wanted(l.loop)
 	if wanted == 0 {

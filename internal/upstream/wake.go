@@ -122,13 +122,13 @@ func (l *Local) yield() {
 func (l *Local) passBy() {
 	q := &l.u.queues
 	_, first := q.firstLoop(-1, true)
-	_, movable := q.firstLoop(-1, false)
+	_, firstUnstuck := q.firstLoop(-1, false)
 	own := l.own.rank.Load()
 	next, rank := -1, int64(never)
 	for i := range q.each {
 		r := q.each[i].rank.Load()
 		behind := r > own || r == own && i > l.loop
-		may := r-fairnessGap <= first || r-fairnessGap <= movable && !q.each[i].stuck.Load()
+		may := r-fairnessGap <= first || r-fairnessGap <= firstUnstuck && !q.each[i].stuck.Load()
 		if behind && may && r < rank {
 			next, rank = i, r
 		}
