@@ -153,10 +153,10 @@ func TestLowerClassesAreReadInTheirTurn(t *testing.T) {
 }
 
 // refusing is a crowd that has just refused a request of the middle class, with clients of the
-// lowest that wait.
-func refusing(t *testing.T, waiting int) *crowd {
-	c := newCrowd(t)
-	low := c.many("low", 2, waiting)
+// lowest that wait, of which the first was read.
+func refusing(t *testing.T, waiting int) (c *crowd, low []*sock) {
+	c = newCrowd(t)
+	low = c.many("low", 2, waiting)
 	middle := c.known("middle", 1)
 	c.now += int64(2 * time.Second)
 	c.read()
@@ -168,12 +168,12 @@ func refusing(t *testing.T, waiting int) *crowd {
 	if read := c.read(); read != "middle low" {
 		t.Fatalf("the turns read %q, want one of each", read)
 	}
-	return c
+	return c, low
 }
 
 // A loop that reads every client it is going to refuse has no time for the others.
 func TestWhileAClassIsRefusedOneConnectionOfALowerOneIsReadAtATime(t *testing.T) {
-	c := refusing(t, 9)
+	c, _ := refusing(t, 9)
 	for range 3 {
 		c.turn()
 		if read := c.read(); read != "" {
@@ -188,7 +188,7 @@ func TestWhileAClassIsRefusedOneConnectionOfALowerOneIsReadAtATime(t *testing.T)
 }
 
 func TestASecondAfterTheLastRefusalALowerClassIsReadAgain(t *testing.T) {
-	c := refusing(t, 4)
+	c, _ := refusing(t, 4)
 	c.now += int64(time.Second) + 1
 	c.turn() // the timer
 	c.turn()
@@ -199,7 +199,7 @@ func TestASecondAfterTheLastRefusalALowerClassIsReadAgain(t *testing.T) {
 
 // It waited for others, and not because the loop has too much to do now.
 func TestWhatIsHeldIsRefusedOnlyWhileTheLoopIsBehind(t *testing.T) {
-	c := refusing(t, 120)
+	c, _ := refusing(t, 120)
 	c.delay, c.work = 100*time.Millisecond, 0
 	c.install(2)
 	for range 101 {
@@ -218,20 +218,35 @@ func TestWhatIsHeldIsRefusedOnlyWhileTheLoopIsBehind(t *testing.T) {
 	}
 }
 
+// The lines are served in each turn while one that is not held has connections.
+func TestOthersThatWaitDoNotHaveThoseReadThatAreHeld(t *testing.T) {
+	c, _ := refusing(t, 9)
+	for range 9 { // of no class yet
+		c.asks(c.client(silence), "new")
+	}
+	for range 3 {
+		c.turn()
+	}
+	if read := c.read(); strings.Contains(read, "low") || strings.Count(read, "new") != 9 {
+		t.Errorf("no time has passed, and %q are read, want the nine that are new", read)
+	}
+}
+
 // Nothing runs for clients that have gone.
 func TestAClassThatIsHeldAndGivesUpLeavesNoTimer(t *testing.T) {
-	c := refusing(t, 1)
-	before := c.loop.Timers()
-	s := c.known("low", 2)
-	c.now += int64(time.Second)
-	c.install(1)
-	c.asks(s, "low")
-	c.turn()
-	s.in = func([]byte) (int, syscall.Errno) { return 0, 0 }
-	c.events = append(c.events, reactor.Event{Token: s.token, Readable: true, PeerEnded: true})
-	c.turn()
-	if n := c.loop.Timers(); !s.closed || n > before {
-		t.Errorf("it is closed: %v; %d timers run, %d before it came", s.closed, n, before)
+	c, low := refusing(t, 2)
+	var ended []int // timers, with a client that does not wait and with the only one that does
+	for _, s := range low {
+		before := c.loop.Timers()
+		c.events = append(c.events, reactor.Event{Token: s.token, Readable: true, PeerEnded: true})
+		c.turn()
+		if !s.closed {
+			t.Fatal("a client that gives up is not closed")
+		}
+		ended = append(ended, before-c.loop.Timers())
+	}
+	if ended[1] != ended[0]+1 {
+		t.Errorf("%d timers end, want one more with the second: that of the lines", ended)
 	}
 }
 

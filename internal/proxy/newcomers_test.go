@@ -9,7 +9,7 @@ import (
 // newcomers connects clients with a request each until the listener takes no more, and says how many
 // came. The loop stays as late as it was, and no time passes.
 func (c *crowd) newcomers(gone bool) (n int) {
-	for ; n < 100 && c.takesOne(); n++ {
+	for ; n < 100 && c.takesOne(int64(time.Second)); n++ {
 		s := c.socket()
 		s.ended = gone
 		c.accept(s, "127.0.0.1")
@@ -23,13 +23,7 @@ func (c *crowd) newcomers(gone bool) (n int) {
 
 // newcomersAt is newcomers of which none sends a request, while the loop is as late as that.
 func (c *crowd) newcomersAt(late int64) (n int) {
-	for ; n < 100; n++ {
-		takes := false
-		c.loop.Post(func() { takes = c.acceptor.Accepts(c.loop) })
-		c.loop.Step(late)
-		if !takes {
-			break
-		}
+	for ; n < 100 && c.takesOne(late); n++ {
 		c.accept(c.socket(), "127.0.0.1")
 		c.loop.Step(late)
 	}
@@ -37,9 +31,9 @@ func (c *crowd) newcomersAt(late int64) (n int) {
 }
 
 // takesOne says whether the listener takes one more.
-func (c *crowd) takesOne() (takes bool) {
+func (c *crowd) takesOne(late int64) (takes bool) {
 	c.loop.Post(func() { takes = c.acceptor.Accepts(c.loop) })
-	c.loop.Step(int64(time.Second))
+	c.loop.Step(late)
 	return takes
 }
 
