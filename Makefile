@@ -140,6 +140,7 @@ h2spec: ## Run h2spec, strict, five times against the gateway (half a minute; fe
 
 patients: build ## Survey services that are sick on purpose, sick and cured, and compare the diagnosis with what they have (an hour and a half; PATIENTS="lock ports" for some)
 	./scripts/tools.sh
+	$(if $(PATIENTS),,go test ./examples/patients -each -timeout 1h)
 	python3 bench/patients.py --plimsoll ./$(BINARY) $(PATIENTS)
 
 picture: build ## Draw the report in the README again, from the run in docs/report-run.tar.gz (needs Chromium)
