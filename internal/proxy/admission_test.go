@@ -109,7 +109,10 @@ func (c *crowd) allAsk(all []*sock, name string) {
 }
 
 // asks has a request come.
-func (c *crowd) asks(s *sock, name string) {
+func (c *crowd) asks(s *sock, name string) { c.sends(s, name, ask) }
+
+// sends has a message come, and notes when it is read.
+func (c *crowd) sends(s *sock, name, message string) {
 	waiting := true
 	s.in = func(p []byte) (int, syscall.Errno) {
 		if !waiting {
@@ -117,7 +120,7 @@ func (c *crowd) asks(s *sock, name string) {
 		}
 		waiting = false
 		*c.order = append(*c.order, name)
-		return copy(p, ask), 0
+		return copy(p, message), 0
 	}
 	c.tell(s)
 }

@@ -159,7 +159,7 @@ func (c *clientConn) Connected(error) {}
 func (c *clientConn) Readable() {
 	if c.inLine {
 		if c.gone() {
-			c.abort(exchange.NoReason)
+			c.leave()
 		}
 		return
 	}
@@ -280,7 +280,7 @@ func (c *clientConn) Expire(t *reactor.Timer, now int64) {
 		case c.inLine:
 			c.w.lines.next(c)
 			c.await()
-			c.readOn()
+			c.takeUp()
 		case c.flow != nil || c.begun:
 			c.headFlow()
 			c.refuseWith(408, exchange.HeadTimeout)

@@ -110,7 +110,7 @@ func (s *upstreamConn) took() (mark int64, all bool) {
 }
 
 // readOn implements upstreamStream.
-func (s *upstreamConn) readOn() { s.Readable() }
+func (s *upstreamConn) readOn() { s.dealWith() }
 
 // whole implements upstreamStream.
 func (s *upstreamConn) whole() bool { return !s.inHead && s.body.Done() }

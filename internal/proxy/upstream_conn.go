@@ -132,6 +132,15 @@ func (s *upstreamConn) opened() {
 
 // Readable implements reactor.Handler.
 func (s *upstreamConn) Readable() {
+	if s.givesWay() {
+		s.later()
+	} else {
+		s.dealWith()
+	}
+}
+
+// dealWith deals with what has come, now.
+func (s *upstreamConn) dealWith() {
 	f := s.flow
 	switch {
 	case s.state == upstreamHandshake || s.state == upstreamAborting:
@@ -140,7 +149,7 @@ func (s *upstreamConn) Readable() {
 		s.http2.readable()
 	case s.packed != nil:
 		s.packed.unpack()
-		s.Readable()
+		s.dealWith()
 	case f == nil:
 		s.idleReadable()
 	case f.stage == stageTunnel:
@@ -213,8 +222,19 @@ func (s *upstreamConn) later() {
 func (s *upstreamConn) Run() {
 	s.deferred = false
 	if s.state == upstreamOpen && (s.flow != nil || s.http2 != nil) {
-		s.Readable()
+		s.dealWith()
 	}
+}
+
+// givesWay reports whether a response waits until the end of the turn: it is not to a request of the
+// highest class, and the loop has more to do than it can. To read and send a response costs as much
+// as to read and send a request, so otherwise those of lower classes delay the requests of the
+// highest. What comes while the request is still in the loop's batch does not answer it, and cannot
+// wait until it was sent: see spokeFirst.
+func (s *upstreamConn) givesWay() bool {
+	a := s.w.view.Admission
+	return a != nil && s.flow != nil && s.flow.stage == stageSent && !s.conn.Batched() &&
+		a.Waits(s.flow.Class) && s.w.lines.mustWait(a)
 }
 
 // release puts the connection into its pool, or closes it if it may not be used again. If it has

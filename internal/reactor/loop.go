@@ -67,6 +67,7 @@ type Loop struct {
 	conns  atomic.Int64
 	peers  []*Loop
 	stats  Stats
+	events int   // of the current turn
 	lag    int64 // nanoseconds between the last two looks that found all that was ready
 	looked int64 // Clock at the last such look
 	work   work
@@ -163,6 +164,9 @@ func (l *Loop) Stats() Stats {
 
 // Turn is the number of the current turn. Loop only.
 func (l *Loop) Turn() uint64 { return l.stats.Turns }
+
+// Events is how many events the current turn found. Loop only.
+func (l *Loop) Events() int { return l.events }
 
 // Connections is how many accepted connections the loop holds, including those that another loop
 // has accepted for it and that are still on their way. Any goroutine may call it.
@@ -274,6 +278,7 @@ func (l *Loop) look(n int) {
 // turn serves n events, then whatever else is due.
 func (l *Loop) turn(n int) {
 	l.stats.Turns++
+	l.events = n
 	l.ring()
 	l.dispatch(n)
 	l.sendBatch()
