@@ -80,20 +80,23 @@ func TestInACrowdedTurnAResponseIsNotReadForAClientThatGivesUp(t *testing.T) {
 // A target that speaks before it is asked does not answer.
 func TestInACrowdedTurnWhatComesBeforeTheRequestIsSentIsNotItsResponse(t *testing.T) {
 	c := newCrowd(t)
-	low := c.underWay(2, many+1)
-	c.answer(low[:1], "")
+	low := c.underWay(2, many)
+	again := c.underWay(0, 1)[0] // its next request does not wait
+	c.answer([]asked{again}, "")
 	c.turn()
-	c.read()
-	again := low[0]
-	again.client.in = saying(silence, ask)
-	c.tell(again.client) // its request is batched in this turn, to the only idle connection
-	c.answer(low[1:], "low")
+	c.install(2)
+	dialed, answers := len(c.dialed), len(again.client.out)
+	c.asks(again.client, "again") // batched in this turn, to the only idle connection
 	c.sends(again.target, "unasked", "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
+	c.answer(low, "low")
 	for range 4 {
 		c.turn()
 	}
-	if out := string(again.client.out); strings.Contains(out, " 408 ") || !again.target.closed {
+	if out := string(again.client.out[answers:]); out != "" || !again.target.closed {
 		t.Errorf("the client is answered %q", out)
+	}
+	if len(c.dialed) != dialed+1 || c.dialed[dialed].sends != 1 {
+		t.Error("its request is not sent over another connection")
 	}
 }
 
@@ -170,17 +173,39 @@ func (c *crowd) refused() (n int) {
 	return n
 }
 
-func TestInShadowModeNoResponseWaits(t *testing.T) {
+// The timer of a connection in its line may fire before the line is served.
+func TestAConnectionInALineEndsWhenItsTimeIsUpJustAfterAReloadEndsAdmission(t *testing.T) {
 	c := newCrowd(t)
 	low := c.underWay(2, many)
+	c.answer(low, "")
+	c.turn()
+	c.now += int64(time.Hour - 20*time.Millisecond) // of the idle timeout of an hour
+	for _, a := range low {
+		c.asks(a.client, "low")
+	}
+	c.turn()
+	c.now += int64(25 * time.Millisecond)
+	s := c.snapshot(c.upstream)
+	c.loop.Post(func() { c.acceptor.Worker.Install(s) })
+	c.turn()
+	c.turn()
+	if n := strings.Count(c.read(), "low"); n != many {
+		t.Errorf("%d of %d are read", n, many)
+	}
+}
+
+func TestInShadowModeNoResponseWaits(t *testing.T) {
+	c := newCrowd(t)
+	low, high := c.underWay(2, many), c.underWay(0, 1)
 	s := c.snapshot(c.upstream)
 	s.Admission = admission.NewSheddingPlan(admission.Options{Delay: c.delay, Shadow: true, Used: [admission.Classes]bool{0: true, 2: true}})
 	c.loop.Post(func() { c.acceptor.Worker.Install(s) })
 	c.turn()
 	c.answer(low, "low")
+	c.answer(high, "high")
 	c.turn()
-	if n := answered(low); n != many {
-		t.Errorf("%d of %d are answered", n, many)
+	if read := c.read(); read != strings.Repeat("low ", many)+"high" {
+		t.Errorf("the turn read %q", read)
 	}
 }
 

@@ -14,10 +14,10 @@ import (
 // in the kernel, where it costs nothing.
 //
 // Each turn first serves what does not wait: the connections that have carried the highest class,
-// and the responses to its requests. Then come the other responses (upstreamConn.givesWay), and the
-// lines for a bounded time, so that the first ones wait no longer however much comes from the
-// others. A refusal costs half as much as an answer. Without the bound clients that come again at
-// once could occupy the loop with nothing but refusals.
+// and the responses to its requests. At the end come the other responses (upstreamConn.givesWay)
+// and the lines, these for a bounded time, so that the first ones wait no longer however much comes
+// from the others. A refusal costs half as much as an answer. Without the bound clients that come
+// again at once could occupy the loop with nothing but refusals.
 //
 // While requests of a class are refused, the lines of lower classes are held: of each, one
 // connection is read in about a heldTime of the loop's processor time. Nearly all of what they send
@@ -25,9 +25,10 @@ import (
 type lines struct {
 	w       *Worker
 	lines   [goneLine + 1]line // first that of connections without a class, then by class
-	waiting int
-	due     bool  // Run is to be called
-	began   int64 // since when some wait in all lines together, in the loop's time
+	waiting int                // connections in all lines
+	gone    int                // of these, in goneLine
+	due     bool               // Run is to be called
+	began   int64              // since when some wait to be read, in the loop's time
 	// How long, in nanoseconds, connections in the lines of the classes above each class have
 	// waited.
 	late [upstream.Classes]int64
@@ -116,7 +117,7 @@ func (c *clientConn) mustWait() bool {
 // mustWait reports whether what can wait has to. In a turn with many events it has to although the
 // loop may not be behind: then the highest class is served first.
 func (ls *lines) mustWait(a *admission.SheddingPlan) bool {
-	return ls.waiting > 0 || ls.w.loop.Events() >= crowd || ls.w.limiter.Behind(a)
+	return ls.waiting > ls.gone || ls.w.loop.Events() >= crowd || ls.w.limiter.Behind(a)
 }
 
 // number is the line that a connection joins. One of HTTP/2 whose requests are under way joins the
@@ -134,10 +135,13 @@ func (ls *lines) number(c *clientConn) uint8 {
 // add puts a connection at the end of its line.
 func (ls *lines) add(c *clientConn) {
 	ls.schedule()
-	if ls.waiting == 0 {
+	c.line = ls.number(c) // its class may change while it waits, by a stream that a policy resumes
+	switch {
+	case c.line == goneLine:
+		ls.gone++
+	case ls.waiting == ls.gone:
 		ls.began = ls.w.loop.Now()
 	}
-	c.line = ls.number(c) // its class may change while it waits, by a stream that a policy resumes
 	l := &ls.lines[c.line]
 	c.inLine, c.inLineFrom, c.lineNext, c.linePrev = true, ls.cpu, nil, l.last
 	if l.last == nil {
@@ -184,8 +188,12 @@ func (ls *lines) next(c *clientConn) {
 // the whole crowdTime there, the highest class was late more often (bench/own_cpu.py).
 func (ls *lines) passing() bool {
 	w, now := ls.w, ls.w.loop.Now()
+	a := w.view.Admission
+	if a == nil { // a reload took it away, and a timer fires before Run is called
+		return true
+	}
 	since := float64(now-ls.began) * w.loop.Stretch()
-	return since < crowdTime && !w.limiter.Behind(w.view.Admission) && !w.limiter.Refusing(now)
+	return since < crowdTime && !w.limiter.Behind(a) && !w.limiter.Refusing(now)
 }
 
 // waited returns how long, in nanoseconds, a request of a class counts as having waited: as long as
@@ -209,6 +217,9 @@ func (ls *lines) remove(c *clientConn) {
 		c.lineNext.linePrev = c.linePrev
 	}
 	c.inLine, c.lineNext, c.linePrev = false, nil, nil
+	if c.line == goneLine {
+		ls.gone--
+	}
 	if ls.waiting--; ls.waiting == 0 {
 		ls.w.loop.ReleaseTimer(&ls.timer)
 	}

@@ -226,15 +226,15 @@ func (s *upstreamConn) Run() {
 	}
 }
 
-// givesWay reports whether a response waits until the end of the turn: it is not to a request of the
-// highest class, and the loop has more to do than it can. To read and send a response costs as much
-// as to read and send a request, so otherwise those of lower classes delay the requests of the
-// highest. What comes while the request is still in the loop's batch does not answer it, and cannot
-// wait until it was sent: see spokeFirst.
+// givesWay reports whether a response that begins waits until the end of the turn: it is not to a
+// request of the highest class, or is to a mirror's copy, and the loop has more to do than it can. To
+// read and send a response costs as much as to read and send a request, so otherwise those of lower
+// classes delay the requests of the highest. What comes while the request is still in the loop's
+// batch does not answer it, and cannot wait until it was sent: see spokeFirst.
 func (s *upstreamConn) givesWay() bool {
 	a := s.w.view.Admission
 	return a != nil && s.flow != nil && s.flow.stage == stageSent && !s.conn.Batched() &&
-		a.Waits(s.flow.Class) && s.w.lines.mustWait(a)
+		a.Waits(s.flow.class()) && s.w.lines.mustWait(a)
 }
 
 // release puts the connection into its pool, or closes it if it may not be used again. If it has

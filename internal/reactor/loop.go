@@ -393,6 +393,9 @@ func (l *Loop) runLater() {
 	for i, r := range l.spare {
 		l.spare[i] = nil
 		r.Run()
+		if len(l.batch) >= batchSize {
+			l.sendBatch()
+		}
 	}
 }
 
