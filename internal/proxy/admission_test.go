@@ -79,6 +79,13 @@ func (c *crowd) install(class uint8) {
 	c.turn()
 }
 
+// endAdmission is a reload to a configuration without admission.
+func (c *crowd) endAdmission() {
+	s := c.snapshot(c.upstream)
+	c.loop.Post(func() { c.acceptor.Worker.Install(s) })
+	c.turn()
+}
+
 // known connects a client that has been refused a request of a class.
 func (c *crowd) known(name string, class uint8) *sock {
 	c.install(class)
@@ -397,9 +404,7 @@ func TestWhoWaitsInLineIsReadWhenAReloadEndsAdmission(t *testing.T) {
 	c.allAsk(low, "low")
 	c.lateTurn()
 	c.read()
-	s := c.snapshot(c.upstream)
-	c.loop.Post(func() { c.acceptor.Worker.Install(s) })
-	c.turn()
+	c.endAdmission()
 	c.turn()
 	if read := c.read(); strings.Count(read, "low") != 5 {
 		t.Errorf("after the reload %q are read, want the five that waited", read)

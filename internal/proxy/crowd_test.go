@@ -185,9 +185,7 @@ func TestAConnectionInALineEndsWhenItsTimeIsUpJustAfterAReloadEndsAdmission(t *t
 	}
 	c.turn()
 	c.now += int64(25 * time.Millisecond)
-	s := c.snapshot(c.upstream)
-	c.loop.Post(func() { c.acceptor.Worker.Install(s) })
-	c.turn()
+	c.endAdmission()
 	c.turn()
 	if n := strings.Count(c.read(), "low"); n != many {
 		t.Errorf("%d of %d are read", n, many)
@@ -256,9 +254,7 @@ func TestClientsThatGaveUpInTheirLineAreClosedWhenAReloadEndsAdmission(t *testin
 	c.lateTurn()
 	c.leave(low...)
 	c.lateTurn()
-	s := c.snapshot(c.upstream)
-	c.loop.Post(func() { c.acceptor.Worker.Install(s) })
-	c.turn()
+	c.endAdmission()
 	c.turn()
 	if n := closed(low); n != many {
 		t.Errorf("%d of %d are closed", n, many)
