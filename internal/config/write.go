@@ -42,11 +42,12 @@ func (w writer) file(c *Config) []byte {
 // mapping is the lines of a struct, or none when all its keys are absent.
 func (w writer) mapping(v reflect.Value, from *sources) []string {
 	var lines []string
-	for _, k := range keysOf(v.Type()) {
-		field := v.Field(k.index)
-		part := w.entry(k.name, "", field, &k, from.key(&k))
+	keys := keysOf(v.Type())
+	for i := range keys {
+		k := &keys[i]
+		part := w.entry(k.name, "", v.Field(k.index), k, from.key(k))
 		if part == nil && w.comment {
-			part = w.absent(&k)
+			part = w.absent(k)
 			// Within a commented part, what it cannot do without stands out.
 			if !k.required {
 				part = shift(part, "# ", "# ")

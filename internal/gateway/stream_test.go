@@ -21,7 +21,7 @@ func noise(n int) []byte {
 	return b
 }
 
-const large = 10 << 20
+const large = 4 << 20
 
 // inChunks frames a body as chunks of many sizes.
 func inChunks(body []byte) []byte {
