@@ -5,13 +5,13 @@ gain that the finding predicted beside the gain that the cure brought. Writes be
 
     python3 bench/patients.py --plimsoll ./plimsoll                      all of them; one to two minutes for each survey
     python3 bench/patients.py --plimsoll ./plimsoll lock onecore         only these
-    python3 bench/patients.py --plimsoll ./plimsoll --half D             only those of a half, or all twelve with --half ABCDEFGHIJKL
+    python3 bench/patients.py --plimsoll ./plimsoll --half D             only those of a half, or all thirteen with --half ABCDEFGHIJKLM
     python3 bench/patients.py --plimsoll ./plimsoll --keep runs          and keep the run directories
     python3 bench/patients.py --plimsoll ./plimsoll --again runs         survey nothing: diagnose kept runs once more
 
 examples/patients/patients.json lists them. An entry has:
   name, folder      what it is called, and where its code is under examples/patients
-  half              A: rules were developed against it; B to L: held back until they were done. The first patients are in none
+  half              A: rules were developed against it; B to M: held back until they were done. The first patients are in none
   disease, cure     a sentence each, for a person
   rule              the rule that has to fire first; a service that is sick in two ways has rules instead, in the order in which they give,
                     and is surveyed once more with only the first disease cured; a healthy one has neither, and no cure
