@@ -65,6 +65,7 @@ ALONE := ./examples/patients ./internal/admission ./internal/cache ./internal/ca
 	./internal/hash ./internal/head ./internal/hist ./internal/hpack ./internal/http1 \
 	./internal/http2 ./internal/loadline ./internal/route ./internal/telemetry/budget \
 	./internal/lab/diagnose ./internal/lab/disk ./internal/lab/format ./internal/lab/heap \
+	./internal/lab/kernel \
 	./internal/lab/measure ./internal/lab/model ./internal/lab/pace ./internal/lab/plan \
 	./internal/lab/profile ./internal/lab/queue ./internal/lab/record \
 	./internal/lab/reference ./internal/lab/report ./internal/lab/slo ./internal/lab/stacks \
