@@ -19,8 +19,8 @@ const coarseGrid, fineGrid = 25, 45
 // sum of all probabilities has fewer digits.
 const negligible = 60
 
-// shapes is the log-likelihood of the logarithm of a rate and one of several shapes. It may be minus
-// infinity where it is less than least.
+// shapes is the log-likelihood of the logarithm of a rate and one of several shapes. It may be
+// minus infinity where it is less than least.
 type shapes func(at float64, shape int, least float64) float64
 
 // integrate computes the distribution of the crossing. Shapes are equally probable beforehand, and
