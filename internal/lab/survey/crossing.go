@@ -126,11 +126,14 @@ func (g *grid) weigh(c crossing) {
 	}
 }
 
+// matters reports whether a step is near enough to the crossing to say something of it.
+func (g *grid) matters(i int) bool { return g.weights[i] >= .03 }
+
 // limit computes the ceilings. No share explains a step better than the one that it had.
 func (g *grid) limit() {
 	for i := len(g.points) - 1; i >= 0; i-- {
 		g.ceiling[i] = g.ceiling[i+1]
-		if all := g.bad[i] + g.good[i]; g.bad[i] > 0 && g.good[i] > 0 {
+		if all := g.bad[i] + g.good[i]; g.matters(i) && g.bad[i] > 0 && g.good[i] > 0 {
 			g.ceiling[i] += g.bad[i]*math.Log(g.bad[i]/all) + g.good[i]*math.Log(g.good[i]/all)
 		}
 	}
@@ -142,8 +145,8 @@ func (g *grid) likelihood(crossing float64, j int, least float64) float64 {
 	at, slope := math.Exp(crossing), steep[j]
 	l := g.form.prior(at, slope)
 	for i := range g.points {
-		if g.weights[i] < .03 {
-			continue // too far away to matter
+		if !g.matters(i) {
+			continue
 		}
 		if l+g.ceiling[i] < least {
 			return math.Inf(-1)
