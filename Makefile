@@ -71,6 +71,7 @@ ALONE := ./examples/patients ./internal/admission ./internal/cache ./internal/ca
 	./internal/hash ./internal/head ./internal/hist ./internal/hpack ./internal/http1 \
 	./internal/http2 ./internal/loadline ./internal/route ./internal/telemetry/budget \
 	./internal/lab/diagnose ./internal/lab/disk ./internal/lab/format ./internal/lab/heap \
+	./internal/lab/kernel \
 	./internal/lab/measure ./internal/lab/model ./internal/lab/pace ./internal/lab/plan \
 	./internal/lab/profile ./internal/lab/queue ./internal/lab/record \
 	./internal/lab/reference ./internal/lab/report ./internal/lab/slo ./internal/lab/stacks \
@@ -81,7 +82,7 @@ ALONE := ./examples/patients ./internal/admission ./internal/cache ./internal/ca
 	./internal/policy/respond ./internal/policy/rewrite ./internal/policy/split \
 	./internal/policy/trace
 # In other rooms, tests for which the same holds stand in files tagged !race.
-PLAIN = $(shell grep -rlE '^//go:build !race|^func Test[A-Za-z0-9]*Alloc' --include='*_test.go' internal)
+PLAIN = $(shell grep -rlE '^//go:build !race|^func Test[A-Za-z0-9]*Alloc' --include='*_test.go' cmd internal)
 PLAIN_ROOMS = $(patsubst %,./%,$(sort $(patsubst %/,%,$(dir $(PLAIN)))))
 PLAIN_TESTS = $(shell grep -lE '^//go:build !race' $(PLAIN) | xargs grep -ohE '^func Test[A-Za-z0-9]+' | sed 's/func //; s/.*/^&$$/' | paste -sd'|')
 # go test compiles packages without tests too, and what they import: for nothing with the race detector.

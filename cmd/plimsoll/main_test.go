@@ -26,15 +26,21 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"plimsoll": main})
 }
 
-// TestTheCommandLine runs each script in testdata/script. $TAKEN is an address that something
+// TestTheCommandLine runs the scripts in which the program does things at the same time. Those in
+// testdata/alone, in which it does not, or what other tests show to the race detector, run without
+// it (alone_test.go).
+func TestTheCommandLine(t *testing.T) { runScripts(t, "testdata/script") }
+
+// runScripts runs each script in a folder. $TAKEN is an address that something
 // listens on; $FREE, $FREE2 and $FREE3 are addresses that nothing does, and $CLOSED is one that
 // nothing can: other tests may take the free ones meanwhile. $TARGET and $TLS are
 // services to load, see offerTargets. $PLIMSOLL is the program, for scripts without a $PATH.
-func TestTheCommandLine(t *testing.T) {
+func runScripts(t *testing.T, dir string) {
+	t.Helper()
 	taken := listen(t).Addr().String()
 	ports, closed := freePorts(t), refusing(t)
 	testscript.Run(t, testscript.Params{
-		Dir:                 "testdata/script",
+		Dir:                 dir,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		UpdateScripts:       os.Getenv("UPDATE") != "",

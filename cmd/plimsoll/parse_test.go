@@ -1,7 +1,9 @@
+//go:build !race
+
 package main
 
 import (
-	"errors"
+	"slices"
 	"testing"
 
 	"github.com/alecthomas/kong"
@@ -41,13 +43,19 @@ func TestOfANamedSubcommandOnlyItsOwnGrammarIsBuilt(t *testing.T) {
 	}
 }
 
-func TestHelpPrintsAndRunsNothing(t *testing.T) {
-	for _, args := range [][]string{
-		{"serve", "--help"}, {"serve", "-h"}, {"serve", "-c", "some.yaml", "--help"},
-	} {
-		code, out, errs := command(failing(errors.New("it ran")), args...)
-		if code != 0 || errs != "" || out == "" {
-			t.Errorf("%q: exit %d, %d bytes of help, %q", args, code, len(out), errs)
-		}
+func TestSeveralMetricsPagesCanBeGiven(t *testing.T) {
+	var c commandLine
+	parser, err := kong.New(&c, longHelp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"http://a/metrics?match[]=x,y", "http://b/debug/vars"}
+	if _, err := parser.Parse([]string{
+		"survey", "http://a/", "--slo", "p99<50ms", "--metrics", want[0], "--metrics", want[1],
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(c.Survey.Metrics, want) {
+		t.Errorf("%q", c.Survey.Metrics)
 	}
 }

@@ -170,3 +170,14 @@ func TestOnlyTerminalsGetColours(t *testing.T) {
 		t.Error("a file is taken for a terminal")
 	}
 }
+
+func TestHelpPrintsAndRunsNothing(t *testing.T) {
+	for _, args := range [][]string{
+		{"serve", "--help"}, {"serve", "-h"}, {"serve", "-c", "some.yaml", "--help"},
+	} {
+		code, out, errs := command(failing(errors.New("it ran")), args...)
+		if code != 0 || errs != "" || out == "" {
+			t.Errorf("%q: exit %d, %d bytes of help, %q", args, code, len(out), errs)
+		}
+	}
+}

@@ -2,11 +2,8 @@ package main
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"testing"
-
-	"github.com/alecthomas/kong"
 
 	"plimsoll/internal/lab/survey"
 )
@@ -29,22 +26,5 @@ func TestWhatASurveyPredictsStaysOnTheTerminalAndInALog(t *testing.T) {
 			!strings.HasSuffix(got, "\n") {
 			t.Errorf("terminal %v: %q", terminal, got)
 		}
-	}
-}
-
-func TestSeveralMetricsPagesCanBeGiven(t *testing.T) {
-	var c commandLine
-	parser, err := kong.New(&c, longHelp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := []string{"http://a/metrics?match[]=x,y", "http://b/debug/vars"}
-	if _, err := parser.Parse([]string{
-		"survey", "http://a/", "--slo", "p99<50ms", "--metrics", want[0], "--metrics", want[1],
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if !slices.Equal(c.Survey.Metrics, want) {
-		t.Errorf("%q", c.Survey.Metrics)
 	}
 }

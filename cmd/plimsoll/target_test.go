@@ -12,16 +12,25 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/quic-go/quic-go/http3"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// service is what the lab's commands are tried on: / answers "hello", /flaky says 503 to every
-// other request, /echo says the method, the field X-Word and the body in a field.
+// service is what the lab's commands are tried on: / answers "hello", /slow does so after a while,
+// so that a closed loop does not take all of the machine, /flaky says 503 to every other request,
+// /echo wants a method, the field X-Word and a body.
 func service() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
+	mux.HandleFunc("/slow", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(10 * time.Millisecond):
+			io.WriteString(w, "hello")
+		case <-r.Context().Done():
+		}
+	})
 	var n atomic.Uint64
 	mux.HandleFunc("/flaky", func(w http.ResponseWriter, _ *http.Request) {
 		if n.Add(1)%2 == 0 {

@@ -131,8 +131,12 @@ func TestPatientsWithNeedsAnswerToo(t *testing.T) {
 		if len(p.Needs) == 0 {
 			continue
 		}
-		for state, flags := range map[string][]string{"sick": nil, "cured": {"--cured"}} {
-			needs := theNeeds(t, &p, state)
+		for _, flags := range p.states {
+			state := "sick"
+			if len(flags) > 0 {
+				state = "cured"
+			}
+			needs := theNeeds(t, &p.patient, state)
 			t.Run(p.Name+" "+state, func(t *testing.T) {
 				// What takes root is of the machine, so there is one at a time.
 				rooted := slices.IndexFunc(needs, takesRoot)

@@ -124,20 +124,6 @@ func TestTheNearestNameIsTheOneThatWasMeant(t *testing.T) {
 	}
 }
 
-func TestSuggestionsAreBounded(t *testing.T) {
-	known := make([]string, 1000)
-	for i := range known {
-		known[i] = "a-name-among-many"
-	}
-	var s suggester
-	for range 10_000 {
-		s.nearest("another-among-them", known)
-	}
-	if s.compared > maxCompared+10_000 {
-		t.Errorf("%d comparisons", s.compared)
-	}
-}
-
 // everyKey calls each with every key of every struct of the configuration.
 func everyKey(t reflect.Type, each func(owner string, k *key)) {
 	for _, k := range keysOf(t) {

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -91,7 +92,7 @@ func TestRoomsThatTheMakefileTestsWithoutTheRaceDetectorStartNoGoroutine(t *test
 // disturbs what is measured: allocations.
 func TestFilesThatTheRaceDetectorDoesNotSeeStartNoGoroutine(t *testing.T) {
 	tagged := 0
-	err := filepath.WalkDir("../../internal", func(name string, _ os.DirEntry, err error) error {
+	look := func(name string, _ os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, "_test.go") {
 			return err
 		}
@@ -109,7 +110,8 @@ func TestFilesThatTheRaceDetectorDoesNotSeeStartNoGoroutine(t *testing.T) {
 			t.Errorf("%s starts a goroutine: the race detector must see it, so the file must not be tagged !race", where)
 		}
 		return nil
-	})
+	}
+	err := errors.Join(filepath.WalkDir("../../internal", look), filepath.WalkDir("../../cmd", look))
 	if err != nil || tagged == 0 {
 		t.Errorf("%d files are tagged !race: %v", tagged, err)
 	}

@@ -1,9 +1,9 @@
 package store_test
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 
 	"plimsoll/internal/cache/rules"
@@ -28,14 +28,19 @@ func open(t testing.TB, o store.Options) *store.Store {
 // pattern fills b, which stands at byte from of a body, with bytes that only the body of this seed
 // has there.
 func pattern(b []byte, seed uint64, from int64) []byte {
-	var word [8]byte
+	const n = uint64(len(noise))
 	for i := 0; i < len(b); {
-		at := from + int64(i)
-		binary.LittleEndian.PutUint64(word[:], (seed+1)*0x9e3779b97f4a7c15^uint64(at/8)*0xe7037ed1a0b428db)
-		i += copy(b[i:], word[at%8:])
+		i += copy(b[i:], noise[(seed%n*7919+uint64(from)+uint64(i))%n:])
 	}
 	return b
 }
+
+// noise is what all bodies are cut from, each seed's from a place of its own: to make bytes anew is
+// slow under the race detector. Its length is a prime, so it does not repeat where pieces begin.
+var noise = func() (b [65_521]byte) {
+	rand.NewChaCha8([32]byte{}).Read(b[:])
+	return b
+}()
 
 func body(seed uint64, n int) []byte { return pattern(make([]byte, n), seed, 0) }
 

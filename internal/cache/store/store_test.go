@@ -255,7 +255,7 @@ func TestABodyThatGetsTooLongPassesThroughAWindow(t *testing.T) {
 	f.Join(&slow, &bell{})
 	f.Feeder(&feeder)
 	f.Head(headOf("endless", 5, unknown))
-	const n = 20 << 20
+	const n = 10 << 20
 	var buffer [50_000]byte
 	for sent := int64(0); sent < n; {
 		next := pattern(buffer[:min(n-sent, int64(len(buffer)))], 5, sent)
@@ -497,11 +497,11 @@ func TestWhatIsHeldOutlivesItsEviction(t *testing.T) {
 	s := open(t, store.Options{Bytes: 4 << 20})
 	put(t, s, "held", 9, 300_000)
 	e := s.Lookup([]byte("held"))
-	for i := range 100 {
+	for i := range 30 {
 		put(t, s, fmt.Sprint(i), uint64(i), 300_000)
 	}
 	s.Remove([]byte("held"))
-	for i := range 100 {
+	for i := range 30 {
 		put(t, s, fmt.Sprint(i), uint64(i), 300_000)
 	}
 	if string(content(e)) != string(body(9, 300_000)) {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,42 +19,43 @@ import (
 
 // The log has 1,000 lines a second and a burst of 3,200 for 8 s; what each loop is given together
 // has as many in each second, in order of time.
-func TestEachSecondHasTheArrivalsOfTheLog(t *testing.T) {
+func TestEachSecondHasTheArrivalsOfTheLog(t *testing.T) { hasItsArrivals(t, 3, false) }
+
+// hasItsArrivals gives a log of half a minute to so many loops and counts each second's arrivals.
+// A log may have milliseconds (fine).
+func hasItsArrivals(t *testing.T, loops int, fine bool) {
+	t.Helper()
 	want := burst()
-	for loops, fine := range map[int]bool{1: true, 3: false} {
-		t.Run(fmt.Sprintf("%d loops, milliseconds %v", loops, fine), func(t *testing.T) {
-			o := replay.Options{}
-			if fine {
-				o.Format = fineFormat
-			}
-			s := start(t, madeFile(t, want, fine), o, loops)
-			got := make([]int, len(want))
-			for _, arrivals := range drain(t, s, loops) {
-				if !slices.IsSortedFunc(arrivals, func(a, b arrival) int {
-					return int(a.due - b.due)
-				}) {
-					t.Error("a loop's arrivals are not in order of time")
-				}
-				for _, a := range arrivals {
-					got[a.due/time.Second]++
-				}
-			}
-			// A fine log's first line is some milliseconds after the second, so that its seconds
-			// are cut elsewhere by as much.
-			for i, n := range got {
-				if allowed := 0.01 * float64(want[i]); math.Abs(float64(n-want[i])) > allowed {
-					t.Errorf("second %d has %d arrivals, the log %d", i, n, want[i])
-				}
-			}
-			if s := s.Stats(); s.Arrivals != 50_600 || s.Taken != 50_600 {
-				t.Errorf("%d arrivals, of which %d were taken", s.Arrivals, s.Taken)
-			}
-			for i, n := range s.Plan().Counts {
-				if int(n) != got[i] {
-					t.Errorf("second %d is planned with %d arrivals and has %d", i, n, got[i])
-				}
-			}
-		})
+	o := replay.Options{}
+	if fine {
+		o.Format = fineFormat
+	}
+	s := start(t, madeFile(t, want, fine), o, loops)
+	got := make([]int, len(want))
+	for _, arrivals := range drain(t, s, loops) {
+		if !slices.IsSortedFunc(arrivals, func(a, b arrival) int {
+			return int(a.due - b.due)
+		}) {
+			t.Error("a loop's arrivals are not in order of time")
+		}
+		for _, a := range arrivals {
+			got[a.due/time.Second]++
+		}
+	}
+	// A fine log's first line is some milliseconds after the second, so that its seconds
+	// are cut elsewhere by as much.
+	for i, n := range got {
+		if allowed := 0.01 * float64(want[i]); math.Abs(float64(n-want[i])) > allowed {
+			t.Errorf("second %d has %d arrivals, the log %d", i, n, want[i])
+		}
+	}
+	if s := s.Stats(); s.Arrivals != 50_600 || s.Taken != 50_600 {
+		t.Errorf("%d arrivals, of which %d were taken", s.Arrivals, s.Taken)
+	}
+	for i, n := range s.Plan().Counts {
+		if int(n) != got[i] {
+			t.Errorf("second %d is planned with %d arrivals and has %d", i, n, got[i])
+		}
 	}
 }
 
@@ -332,32 +332,6 @@ func TestAHARIsPutInOrderOfTime(t *testing.T) {
 	if dues(got) != "0s 10s 30s" || stats.Late != 0 || stats.Unreadable != 1 {
 		t.Errorf("%s, late %d, unreadable %d: %v",
 			dues(got), stats.Late, stats.Unreadable, stats.Examples)
-	}
-}
-
-// Of each three bytes of such an entry a header of thirty would be made, and an entry has up to 64 MB.
-func TestAHARsHeadersTakeNoMoreMemoryThanTheirText(t *testing.T) {
-	text := `{"log":{"entries":[{"startedDateTime":"2026-11-20T08:00:00Z","request":{"method":"GET",` +
-		`"url":"https://a.test/","headers":[` + strings.Repeat("{},", 1<<20) +
-		`{"name":"User-Agent","value":"curl"}]}}]}}`
-	path := file(t, text)
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	l, err := replay.Open(path, replay.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := l.Start(t.Context(), 1, "shop.test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	runtime.ReadMemStats(&after)
-	if took := (after.TotalAlloc - before.TotalAlloc) / uint64(len(text)); took > 20 {
-		t.Errorf("%d bytes of memory for each byte of the entry", took)
-	}
-	if st := s.Stats(); st.Arrivals != 1 || st.WithoutAgent != 0 {
-		t.Errorf("%+v", st)
 	}
 }
 

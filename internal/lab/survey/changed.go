@@ -54,8 +54,7 @@ func (s *surveyor) changed(o *slo.Objective) (before, now stats.Interval, from i
 // again looks for the line once more if the service has changed. It uses only the later steps,
 // because the earlier ones had another line. It does so once.
 func (s *surveyor) again() error {
-	_, which := s.known()
-	before, now, from := s.changed(which)
+	before, now, from := s.changed(s.sets)
 	if _, falls := s.peak(); from == 0 || falls.Found {
 		// A service that collapses has two lines at any time.
 		return nil

@@ -66,6 +66,8 @@ type grid struct {
 	points    []point
 	bad, good []float64 // as independent requests
 	weights   []float64
+	// ceiling is the highest log-likelihood that the steps from each one on could have.
+	ceiling []float64
 }
 
 // findCrossing looks for the crossing between two rates. The weights of the steps depend on where
@@ -78,15 +80,18 @@ func findCrossing(f form, points []point, low, high float64) crossing {
 		bad:     make([]float64, n),
 		good:    make([]float64, n),
 		weights: make([]float64, n),
+		ceiling: make([]float64, n+1),
 	}
 	for i := range points {
 		p := &points[i]
 		effect := f.designEffect(p, points, p.rate, 0)
 		g.weights[i], g.bad[i], g.good[i] = 1, p.bad/effect, (p.total-p.bad)/effect
 	}
+	g.limit()
 	c := integrate(math.Log(low), math.Log(high), steep[:], g.likelihood)
 	for range 2 {
 		g.weigh(c)
+		g.limit()
 		c = integrate(math.Log(low), math.Log(high), steep[:], g.likelihood)
 	}
 	return c
@@ -121,13 +126,30 @@ func (g *grid) weigh(c crossing) {
 	}
 }
 
-// likelihood returns the log-likelihood of the logarithm of a crossing and one of the slopes.
-func (g *grid) likelihood(crossing float64, j int) float64 {
+// matters reports whether a step is near enough to the crossing to say something of it.
+func (g *grid) matters(i int) bool { return g.weights[i] >= .03 }
+
+// limit computes the ceilings. No share explains a step better than the one that it had.
+func (g *grid) limit() {
+	for i := len(g.points) - 1; i >= 0; i-- {
+		g.ceiling[i] = g.ceiling[i+1]
+		if all := g.bad[i] + g.good[i]; g.matters(i) && g.bad[i] > 0 && g.good[i] > 0 {
+			g.ceiling[i] += g.bad[i]*math.Log(g.bad[i]/all) + g.good[i]*math.Log(g.good[i]/all)
+		}
+	}
+}
+
+// likelihood returns the log-likelihood of the logarithm of a crossing and one of the slopes, or
+// minus infinity once it is sure to be less than least.
+func (g *grid) likelihood(crossing float64, j int, least float64) float64 {
 	at, slope := math.Exp(crossing), steep[j]
 	l := g.form.prior(at, slope)
 	for i := range g.points {
-		if g.weights[i] < .03 {
-			continue // too far away to matter
+		if !g.matters(i) {
+			continue
+		}
+		if l+g.ceiling[i] < least {
+			return math.Inf(-1)
 		}
 		p := &g.points[i]
 		share := g.form.share(p, at, slope)

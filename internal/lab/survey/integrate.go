@@ -15,13 +15,18 @@ type crossing struct {
 
 const coarseGrid, fineGrid = 25, 45
 
-// integrate computes the distribution of the crossing. likelihood returns the log-likelihood of the
-// logarithm of a rate and one of several shapes. Shapes are equally probable beforehand, and so are
-// rates. slopes are the slopes of the shapes. The first grid covers the whole range, the second one
-// the part that matters.
-func integrate(
-	low, high float64, slopes []float64, likelihood func(at float64, shape int) float64,
-) crossing {
+// negligible is how much less than the best a log-likelihood may be before it stops to matter: the
+// sum of all probabilities has fewer digits.
+const negligible = 60
+
+// shapes is the log-likelihood of the logarithm of a rate and one of several shapes. It may be
+// minus infinity where it is less than least.
+type shapes func(at float64, shape int, least float64) float64
+
+// integrate computes the distribution of the crossing. Shapes are equally probable beforehand, and
+// so are rates. slopes are the slopes of the shapes. The first grid covers the whole range, the
+// second one the part that matters.
+func integrate(low, high float64, slopes []float64, likelihood shapes) crossing {
 	rates, mass, _ := marginal(low, high, coarseGrid, slopes, likelihood)
 	top := 0.0
 	for _, m := range mass {
@@ -39,15 +44,17 @@ func integrate(
 
 // marginal returns the relative probability of each crossing over all shapes, and the mean slope.
 func marginal(
-	low, high float64, n int, slopes []float64, likelihood func(at float64, shape int) float64,
+	low, high float64, n int, slopes []float64, likelihood shapes,
 ) (rates, mass []float64, slope float64) {
 	rates, mass = make([]float64, n), make([]float64, n)
 	logs := make([]float64, n*len(slopes))
 	best := math.Inf(-1)
-	for i := range n {
+	// From the middle on, where the best often is, after which much is negligible.
+	for k := range n {
+		i := (n/2 + k) % n
 		rates[i] = low + (high-low)*float64(i)/float64(n-1)
 		for j := range slopes {
-			l := likelihood(rates[i], j)
+			l := likelihood(rates[i], j, best-negligible)
 			logs[i*len(slopes)+j] = l
 			best = max(best, l)
 		}

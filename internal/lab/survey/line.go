@@ -184,7 +184,11 @@ func (s *surveyor) line() record.Line {
 		}
 		return record.Line{Why: why, Interval: model.Interval{Low: s.good}}
 	}
-	c, which := s.known()
+	return s.stated(s.known())
+}
+
+// stated puts into words what is known of the line.
+func (s *surveyor) stated(c crossing, which *slo.Objective) record.Line {
 	i := c.interval
 	if steps, _ := s.near(i.Point); steps < fewestNear {
 		passed, failed := s.bracketed()

@@ -20,8 +20,9 @@ func (s *surveyor) refine() error {
 	s.enter(refining, fmt.Sprintf("narrowing down the load line between %s and %s",
 		format.Digits(s.low), format.Digits(s.high)))
 	var order []int
+	var c crossing
 	for fine := 0; ; {
-		c, _ := s.known()
+		c, s.sets = s.known()
 		width := (c.interval.High - c.interval.Low) / c.interval.Point
 		s.low, s.high = c.interval.Low, c.interval.High
 		if s.enough(width, fine) {
@@ -43,7 +44,7 @@ func (s *surveyor) refine() error {
 			return err
 		}
 	}
-	s.result.Line = s.line()
+	s.result.Line = s.stated(c, s.sets)
 	i := s.result.Line.Interval
 	s.low, s.high = i.Low, i.High
 	s.say(fmt.Sprintf("the load line is at %s requests a second, between %s and %s",

@@ -10,6 +10,7 @@ import (
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/slo"
 	"plimsoll/internal/lab/stats"
 )
 
@@ -48,6 +49,8 @@ type surveyor struct {
 	good   float64 // the highest rate that passed
 	// low and high are the line so far, for progress reports; 0 while unknown.
 	low, high float64
+	// sets is the objective that sets the line, once that has been narrowed down.
+	sets *slo.Objective
 	// mean is the response time of single requests in nanoseconds, varied its squared coefficient
 	// of variation.
 	mean, varied float64

@@ -94,8 +94,14 @@ func exceeds(level, drift, variance, time float64) float64 {
 	deviation := math.Sqrt(variance * time)
 	up := (level - drift*time) / deviation
 	down := (level + drift*time) / deviation
-	if up > 9 && drift >= 0 {
+	// Far below or above, which most rates and slopes are that a line is looked for at, the answer
+	// is known to the last digit: the chance to get so high is at most 2 exp(2 drift level ÷
+	// variance).
+	switch {
+	case up > 9 && drift >= 0 || 2*drift*level < -50*variance:
 		return 0
+	case up < -9:
+		return 1
 	}
 	free := math.Erfc(up/math.Sqrt2) / 2
 	// The second term is exp(2 drift level ÷ variance) times a normal tail. If the tail is tiny and

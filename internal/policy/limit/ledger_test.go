@@ -1,13 +1,9 @@
 package limit
 
 import (
-	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
-	"plimsoll/internal/exchange"
 	"plimsoll/internal/invariant"
 )
 
@@ -16,40 +12,6 @@ func sequentially(t *testing.T) {
 	was := invariant.Sequential
 	invariant.Sequential = true
 	t.Cleanup(func() { invariant.Sequential = was })
-}
-
-// Whatever comes, of however many clients, and over reloads: no decision is another than the law's.
-func TestTheLedgerAgreesWithEveryAlgorithm(t *testing.T) {
-	sequentially(t)
-	for a := TokenBucket; a <= SlidingLog; a++ {
-		b := newBench(t, of(a))
-		random := rand.New(rand.NewPCG(uint64(a), 1))
-		passed, refused := 0, 0
-		for i := range 20_000 {
-			b.now += random.Int64N(int64(2 * time.Millisecond))
-			clients := 5
-			if i > 10_000 {
-				clients = 60 // more than there is room for
-			}
-			client := fmt.Sprintf("192.0.2.%d", random.IntN(clients))
-			if verdict := b.ask(client); verdict == "pass" || verdict == "wait" {
-				passed++
-			} else {
-				refused++
-			}
-			if i%5000 == 4999 {
-				next, err := New(Options{Limits: []Limit{of(a)}, Env: exchange.Env{Loops: 4}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				next.Inherit(b.Policy)
-				b.Policy = next
-			}
-		}
-		if passed == 0 || refused == 0 {
-			t.Errorf("%v: %d passed and %d were refused: nothing was tested", a, passed, refused)
-		}
-	}
 }
 
 func TestATokenThatIsMadeOrLostIsNoticed(t *testing.T) {

@@ -229,27 +229,6 @@ func TestValuesThatShareABucketGetAtLeastTheLimitTogether(t *testing.T) {
 	}
 }
 
-// How full a table may be until values share buckets; docs/protection-limits.md has the figures.
-func TestATableIsExactUntilItIsNearlyFull(t *testing.T) {
-	const places = 1 << 16
-	k := newKeyed(t, sample(TokenBucket, 10), places)
-	shared, asked := 0, 0
-	for _, share := range []struct {
-		full float64
-		most int // values in a bucket with others so far
-	}{{0.5, 0}, {0.75, 40}, {0.9, 1500}} {
-		for ; asked < int(share.full*places); asked++ {
-			if _, spilled := k.ask(fmt.Sprint("v", asked), 1e9); spilled {
-				shared++
-			}
-		}
-		t.Logf("of %d values for %d places %d share a bucket", asked, places, shared)
-		if shared > share.most {
-			t.Errorf("of %d values for %d places %d share a bucket, want at most %d", asked, places, shared, share.most)
-		}
-	}
-}
-
 func TestKeysOfAnyLengthAndBytesAreToldApart(t *testing.T) {
 	k := newKeyed(t, sample(FixedWindow, 1), 1<<12)
 	for n := 1; n < 300; n++ {
