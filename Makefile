@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build web demo lint test rest plain alone race seeds statistics soak planted bench bench-overload pgo h2spec patients picture clean
+.PHONY: help build web demo lint checks rules test rest plain alone race seeds statistics soak planted bench bench-overload pgo h2spec patients picture clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -38,14 +38,18 @@ demo: build ## Put a small shop behind the gateway, and find out how much it can
 # profile of cmd/plimsoll, its tests would need every package compiled once more.
 INLINED := std plimsoll/... honnef.co/go/tools/... golang.org/x/tools/...
 GCFLAGS := '-gcflags=all=-dwarf=false -l' $(INLINED:%=-gcflags=%=-dwarf=false)
-lint plain alone race seeds statistics: export GOFLAGS := $(GOFLAGS) -pgo=off $(GCFLAGS) -tags=nomsgpack '-toolexec=nice -n 5 env GOGC=400'
+checks rules plain alone race seeds statistics: export GOFLAGS := $(GOFLAGS) -pgo=off $(GCFLAGS) -tags=nomsgpack '-toolexec=nice -n 5 env GOGC=400'
+
+lint: web checks rules ## Look for what gofmt, go vet, staticcheck and the house's own rules object to
 
 # The tool is built here, as go tool would not use these flags, and compile what it needs once more.
 # The checks collect less garbage, too, for a sixth of their time.
-lint: web ## Look for what gofmt, go vet, staticcheck and the house's own rules object to
+checks: web
 	@unformatted=$$(gofmt -l cmd internal bench examples web/*.go); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && go build -o "$$dir" ./internal/lint/analyze && \
 	GOGC=400 go vet -vettool="$$dir/analyze" ./...
+
+rules: web
 	./scripts/size.sh
 	$(TEST) ./internal/lint
 

@@ -40,7 +40,7 @@ routes:
 
 func TestCheckListsNoMoreErrorsThanAPersonReads(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "plimsoll.yaml")
-	const routes = 3000
+	const routes = 2 * config.MaxErrors
 	for name, first := range map[string]string{
 		"conflicts alone":            "  - {match: /other, respond: {}}\n",
 		"conflicts and other errors": "  - {match: /other, respond: {}, timeoot: 3s}\n",

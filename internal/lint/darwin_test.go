@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"testing"
 )
@@ -80,6 +81,8 @@ func (w *world) check(p *listed) (wrong []error) {
 // People develop on Macs. That everything compiles there, tests too, is seen from the sources: to
 // compile it takes minutes.
 func TestItCompilesForDarwin(t *testing.T) {
+	// Nearly all that is read is kept, so a collection finds little garbage.
+	defer debug.SetGCPercent(debug.SetGCPercent(400))
 	// With the profile of cmd/plimsoll, each package would be listed twice.
 	list := exec.CommandContext(t.Context(), "go", "list", "-pgo=off", "-deps", "-test",
 		"-json=ImportPath,Dir,GoFiles,ImportMap,Module,Error", "./...")

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -205,6 +206,25 @@ func TestTheCollectorsAdviceFitsWhatBringsItsCycles(t *testing.T) {
 				t.Errorf("half of the processor time is collection, and the gain is %+v", f.Gain)
 			}
 		})
+	}
+}
+
+func TestOfACollectorThatOnlyProfilesShowNothingIsSaidThatWasNotMeasured(t *testing.T) {
+	f := diagnosed(t,
+		"at-line profile cpu nanoseconds 1000000000 runtime.scanobject < runtime.gcBgMarkWorker",
+		"at-line profile cpu nanoseconds 1000000000 main.show < net/http.(*conn).serve",
+		"at-line profile allocs bytes 900000000 compress/flate.NewWriter < main.pack < net/http.(*conn).serve",
+		"at-line profile allocs bytes 20000000 main.show < net/http.(*conn).serve",
+	).found("gc-heavy")
+	if f == nil {
+		t.Fatal("it is not found")
+	}
+	said := fmt.Sprint(f.Evidence, f.Advice)
+	if strings.Contains(said, " 0 B") || strings.Contains(said, "0 a second") {
+		t.Errorf("what was not measured is said to be 0: %s", said)
+	}
+	if !strings.Contains(said, "compress/flate.NewWriter (97.8 %)") || strings.Contains(said, "main.show (") {
+		t.Errorf("who allocates is not named: %s", said)
 	}
 }
 

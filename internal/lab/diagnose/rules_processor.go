@@ -300,6 +300,8 @@ const (
 	// heapShare is the share of the memory to which a heap may grow. Stacks, kernel buffers and
 	// other processes need the rest.
 	heapShare = .6
+	// allocatesMuch is the share of the bytes allocated from which on a function is named.
+	allocatesMuch = .05
 	// nearLimit is the share of GOMEMLIMIT in use from which on the limit is what causes
 	// collections, if nothing is known about the heap itself. The limit keeps the process just
 	// below it.
@@ -350,21 +352,11 @@ func judgeCollector(e *Evidence) *Finding {
 				What:  "garbage collection, at the line",
 				Value: percent(share) + " of the processor time",
 			},
-			{What: "collections", Value: perSecond(e.AtLine.PerSecond(measure.GoGCCycles))},
-			{
-				What: "allocated",
-				Value: size(e.AtLine.PerSecond(measure.GoAllocatedBytes)) + " a second, " +
-					size(e.AtLine.PerRequest(measure.GoAllocatedBytes)) + " a request",
-			},
-			{
-				What: "alive, and the goal of the next collection",
-				Value: size(e.AtLine.Mean(measure.GoHeapLive)) + ", " +
-					size(e.AtLine.Mean(measure.GoHeapGoal)),
-			},
 			{What: "GOGC", Value: set},
 		},
 		saves: &cure{saves: saved},
 	}
+	f.Evidence = append(f.Evidence, e.collectorFacts()...)
 	if limited {
 		f.Evidence = append(f.Evidence, Fact{
 			What:  "GOMEMLIMIT, which brings collections sooner than GOGC would",
@@ -381,6 +373,45 @@ func judgeCollector(e *Evidence) *Finding {
 			e.profileFile(e.AtLine, kindAllocs)),
 	})
 	return f
+}
+
+// collectorFacts is what the service's metrics and its profile of allocations tell about the collector's
+// work, as far as it shows them.
+func (e *Evidence) collectorFacts() (facts []Fact) {
+	m := e.AtLine
+	if m.Has(measure.GoGCCycles) {
+		facts = append(facts, Fact{
+			What: "collections", Value: perSecond(m.PerSecond(measure.GoGCCycles)),
+		})
+	}
+	if m.Has(measure.GoAllocatedBytes) {
+		facts = append(facts, Fact{
+			What: "allocated",
+			Value: size(m.PerSecond(measure.GoAllocatedBytes)) + " a second, " +
+				size(m.PerRequest(measure.GoAllocatedBytes)) + " a request",
+		})
+	}
+	if m.Has(measure.GoHeapLive) && m.Has(measure.GoHeapGoal) {
+		facts = append(facts, Fact{
+			What:  "alive, and the goal of the next collection",
+			Value: size(m.Mean(measure.GoHeapLive)) + ", " + size(m.Mean(measure.GoHeapGoal)),
+		})
+	}
+	if p := m.Profile(kindAllocs); p != nil {
+		var in []string
+		for _, place := range p.Top(profile.AllocSpace, profile.Leaf, placesTold) {
+			if place.Share >= allocatesMuch {
+				in = append(in, place.Function+" ("+percent(place.Share)+")")
+			}
+		}
+		if len(in) > 0 {
+			facts = append(facts, Fact{
+				What:  "functions that allocate the most bytes themselves",
+				Value: strings.Join(in, ", "),
+			})
+		}
+	}
+	return facts
 }
 
 // wanted returns the GOGC with which collection takes a fair share, as far as there is memory for
@@ -405,10 +436,13 @@ func (e *Evidence) collectLessOften(gogc, share float64, limited bool) Action {
 			"after each other; raise it, or give the process more memory",
 	}
 	if !limited {
+		to := fmt.Sprintf("%.2g times what is alive", 1+gogc/100)
+		if live := e.AtLine.Mean(measure.GoHeapLive); live > 0 {
+			to = "about " + size(live*(1+gogc/100))
+		}
 		a = Action{
-			fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to about %s before "+
-				"each collection, and collection takes about %s", gogc,
-				size(e.AtLine.Mean(measure.GoHeapLive)*(1+gogc/100)), percent(share)),
+			fmt.Sprintf("collect less often: with GOGC=%.0f the heap grows to %s before each "+
+				"collection, and collection takes about %s", gogc, to, percent(share)),
 			fmt.Sprintf("GOGC=%.0f", gogc),
 		}
 	}

@@ -19,14 +19,11 @@ func steady(before, now []float64) bool {
 	return math.Abs(b-a) <= .1*a || stats.MannWhitney(before, now) > .05
 }
 
-// bracket raises the rate until the service fails, or lowers it until the service passes. found is
-// false if the line is not between two rates that were tried; the result then says what is known.
-func (s *surveyor) bracket(rate float64) (found bool, err error) {
+// bracket raises the rate, which is the first for the reason why, until the service fails, or lowers
+// it until the service passes. found is false if the line is not between two rates that were tried;
+// the result then says what is known.
+func (s *surveyor) bracket(rate float64, why string) (found bool, err error) {
 	s.enter(bracketing, "looking for a rate that is too high")
-	why := "half of what a single client who waits for each answer reaches"
-	if s.o.Start > 0 {
-		why = "the rate that was asked for as the first"
-	}
 	// invalid is the latest rate at which the generator was the limit. repeats counts such steps
 	// since the generator last kept up at such a rate.
 	invalid := 0.0

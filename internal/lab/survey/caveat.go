@@ -47,8 +47,13 @@ const carriedMore = 0.05
 
 // another reports that the service changed, so that the survey looked for its line twice.
 func (s *surveyor) another() caveat {
-	if s.before.Point == 0 {
+	switch {
+	case s.before.Point == 0 && s.outran == 0:
 		return caveat{}
+	case s.before.Point == 0:
+		return caveat{record.CaveatChanges, fmt.Sprintf("%s requests a second were too much at "+
+			"first, and later far more passed, so the service was cold or disturbed then; this is "+
+			"the line of the steps since: survey again", format.Digits(s.outran))}
 	}
 	return caveat{record.CaveatChanges, fmt.Sprintf("the service changed while it was measured: "+
 		"its line was between %s and %s at first; this is the line of the last steps, "+

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"fmt"
 	"math"
 
 	"plimsoll/internal/lab/format"
@@ -64,7 +65,48 @@ func (s *surveyor) again() error {
 	s.before, s.since = before, len(s.trials)
 	s.low, s.high, s.good = 0, 0, 0
 	s.result.Line = record.Line{}
-	found, err := s.bracket(s.capped(niceRate(now.Point)))
+	found, err := s.bracket(s.capped(niceRate(now.Point)), "where the later steps have the line")
+	if err != nil || !found {
+		return err
+	}
+	return s.refine()
+}
+
+// clearly is how far above all rates that failed another one has to pass, as a factor, for them not
+// to count any more. Nearer to a line, verdicts differ by chance.
+const clearly = 1.25
+
+// mostOutrun is how often a survey looks further up.
+const mostOutrun = 2
+
+// outrun reports whether a step passed clearly above all rates that failed. What failed them is over:
+// the service was still cold, or was disturbed. Two patients out of four were, and the search crept
+// from one such rate to the next until its time was used up.
+func (s *surveyor) outrun(t *trial) bool {
+	failed, _ := s.failed()
+	return t.carried && failed > 0 && t.rate > clearly*failed && s.outruns < mostOutrun
+}
+
+// failed returns the highest rate that failed, and the first trial after the last one that did.
+func (s *surveyor) failed() (highest float64, after int) {
+	for i, t := range s.trials[s.since:] {
+		if t.usable() && t.rate > 0 && !t.carried {
+			highest, after = max(highest, t.rate), s.since+i+1
+		}
+	}
+	return highest, after
+}
+
+// further looks for a rate that is too high above one that passed, and for the line below it. It
+// uses only the steps since the last that failed.
+func (s *surveyor) further(t *trial) error {
+	failed, after := s.failed()
+	s.say(fmt.Sprintf("%s requests a second pass, though %s were too much before; looking further up",
+		format.Digits(t.rate), format.Digits(failed)))
+	s.outruns++
+	s.outran, s.since = max(s.outran, failed), after
+	s.low, s.high, s.good = t.rate, 0, t.rate
+	found, err := s.bracket(s.up(t))
 	if err != nil || !found {
 		return err
 	}

@@ -40,8 +40,12 @@ func (s *surveyor) refine() error {
 			fine++
 		}
 		rate = s.allowed(niceRate(rate))
-		if _, err := s.do(s.plan(rate, length, settle, s.why(rate))); err != nil {
+		t, err := s.do(s.plan(rate, length, settle, s.why(rate)))
+		if err != nil {
 			return err
+		}
+		if s.outrun(t) {
+			return s.further(t)
 		}
 	}
 	s.result.Line = s.stated(c, s.sets)

@@ -71,7 +71,11 @@ func (s *surveyor) survey() error {
 	if err != nil {
 		return err
 	}
-	found, err := s.bracket(start)
+	why := "half of what a single client who waits for each answer reaches"
+	if s.o.Start > 0 {
+		why = "the rate that was asked for as the first"
+	}
+	found, err := s.bracket(start, why)
 	if err != nil || s.good == 0 {
 		return err
 	}

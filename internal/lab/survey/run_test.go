@@ -214,6 +214,25 @@ func TestAServiceThatIsColdIsWarmedUpFirst(t *testing.T) {
 	}
 }
 
+// A service may stay cold for longer than the warm-up takes, or be disturbed just once.
+func TestRatesThatFailedOnlyAtFirstDoNotHideALineFarAbove(t *testing.T) {
+	b := four()
+	b.station.Service = queue.Constant(20 * ms)
+	b.hook = func(p measure.StepPlan) {
+		if p.Phase == measure.PhaseRefine {
+			b.station.Service = queue.Constant(5 * ms)
+		}
+	}
+	r, want := run(t, b, quick(t)), run(t, four(), quick(t)).Line.Interval
+	got := r.Line.Interval
+	if !r.Line.Found || got.Low > want.High || got.High < want.Low || got.Estimate < .9*want.Estimate {
+		t.Errorf("found %t: %+v, want about %+v: %s", r.Line.Found, got, want, r.Line.Why)
+	}
+	if r.Line.Caveat != record.CaveatChanges || !strings.Contains(r.Line.Why, "were too much at first") {
+		t.Errorf("%q: %s", r.Line.Caveat, r.Line.Why)
+	}
+}
+
 func TestAServiceThatFailsWhenAloneIsSaidToFail(t *testing.T) {
 	b := four()
 	b.dead = true

@@ -60,8 +60,12 @@ type surveyor struct {
 	phaseSpent   int64
 	// since is the first trial that the line is computed from. The trials before it belong to the
 	// service before it changed; before is that service's line.
-	since    int
-	before   stats.Interval
+	since  int
+	before stats.Interval
+	// outran is the highest rate that failed, and did not count any more, since one clearly above
+	// it passed; outruns is how often that was so.
+	outran   float64
+	outruns  int
 	checking bool // whether the service has come back
 	// disturbed is how many steps were repeated because a hypervisor delayed the generator.
 	disturbed int
