@@ -30,7 +30,7 @@ type chart struct {
 	Soundings string    `json:"soundings"`
 }
 
-// catalogue is the same for each start, as nobody shall measure another file.
+// catalogue is the same at each start, so that all measure the same file.
 func catalogue() (string, error) {
 	random := rand.New(rand.NewPCG(1, 2))
 	all := make([]chart, charts)
