@@ -67,9 +67,9 @@ rules: web
 # halves, with the detector and without, run beside each other: one compiles while tests of the other
 # wait. One after the other, an eighth of the processors' time was idle. What never waits, lint and the
 # simulation, comes last, beside ALONE, of which the patients wait: first, it left the tests that wait
-# alone at the end. Without the detector hardly a test waits or has a clock: that half runs no more
-# packages at once than there are processors, and gives way to the other (nice), which failed now and
-# then in a crowd of eight.
+# alone at the end. Without the detector hardly a test waits or has a clock: each go command of that
+# half runs no more packages at once than there are processors, and gives way to the other half (nice),
+# which failed now and then in a crowd of eight.
 ALONE := ./examples/patients ./internal/admission ./internal/cache ./internal/cache/rules \
 	./internal/cidr ./internal/concurrency ./internal/exchange ./internal/grpc \
 	./internal/hash ./internal/head ./internal/hist ./internal/hpack ./internal/http1 \

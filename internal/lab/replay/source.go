@@ -75,7 +75,7 @@ func (l *Log) Start(ctx context.Context, loops int, authority string) (*Source, 
 			return nil, err
 		}
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	reading, cancel := context.WithCancel(ctx)
 	s := &Source{
 		log:    l,
 		speed:  speed,
@@ -95,8 +95,8 @@ func (l *Log) Start(ctx context.Context, loops int, authority string) (*Source, 
 	s.reader = newReader(l, authority, s.note)
 	s.reader.stats.Speed = speed
 	s.stats.Speed = speed
-	l.input.before = func() error { return s.flush(ctx) }
-	go s.read(ctx)
+	l.input.before = func() error { return s.flush(reading) }
+	go s.read(reading)
 	if err := s.prefill(ctx); err != nil {
 		s.Close()
 		return nil, err
@@ -119,6 +119,9 @@ func (s *Source) prefill(ctx context.Context) error {
 	case <-enough.C:
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if err := ctx.Err(); err != nil {
+		return err // whoever gave up may have ended the reading too
 	}
 	select {
 	case <-s.done:

@@ -57,7 +57,7 @@ func (s *surveyor) bracket(rate float64, why string) (found bool, err error) {
 				return true, s.narrow()
 			}
 			if s.o.Limit > 0 && rate >= s.o.Limit {
-				s.notFound(rate, "which is the highest rate that may be offered")
+				s.notFound(rate, highestOffered)
 				return false, nil
 			}
 			rate, why = s.up(t)
@@ -108,6 +108,9 @@ func (s *surveyor) up(t *trial) (rate float64, why string) {
 	return s.allowed(t.rate * factor),
 		fmt.Sprintf("%.2g times %s, which passed", factor, format.Digits(t.rate))
 }
+
+// highestOffered is why no line is looked for above --limit.
+const highestOffered = "which is the highest rate that may be offered"
 
 // notFound records that there is no line up to a rate.
 func (s *surveyor) notFound(above float64, why string) {

@@ -47,13 +47,16 @@ const carriedMore = 0.05
 
 // another reports that the service changed, so that the survey looked for its line twice.
 func (s *surveyor) another() caveat {
-	switch {
-	case s.before.Point == 0 && s.outran == 0:
-		return caveat{}
-	case s.before.Point == 0:
-		return caveat{record.CaveatChanges, fmt.Sprintf("%s requests a second were too much at "+
-			"first, and later far more passed, so the service was cold or disturbed then; this is "+
-			"the line of the steps since: survey again", format.Digits(s.outran))}
+	if s.before.Point == 0 {
+		if s.outran == 0 {
+			return caveat{}
+		}
+		why := fmt.Sprintf("%s requests a second did not pass at first, and far more did later, so "+
+			"the service was cold or disturbed then", format.Digits(s.outran))
+		if s.result.Line.Found {
+			why += ", and this is the line of the steps since"
+		}
+		return caveat{record.CaveatChanges, why + ": survey again"}
 	}
 	return caveat{record.CaveatChanges, fmt.Sprintf("the service changed while it was measured: "+
 		"its line was between %s and %s at first; this is the line of the last steps, "+

@@ -55,6 +55,9 @@ func (s *surveyor) changed(o *slo.Objective) (before, now stats.Interval, from i
 // again looks for the line once more if the service has changed. It uses only the later steps,
 // because the earlier ones had another line. It does so once.
 func (s *surveyor) again() error {
+	if _, failed := s.bracketed(); math.IsInf(failed, 1) {
+		return nil // the search further up found no rate that is too high
+	}
 	before, now, from := s.changed(s.sets)
 	if _, falls := s.peak(); from == 0 || falls.Found {
 		// A service that collapses has two lines at any time.
@@ -80,14 +83,19 @@ const clearly = 1.25
 const mostOutrun = 2
 
 // outrun reports whether a step passed clearly above all rates that failed. What failed them is over:
-// the service was still cold, or was disturbed. Two patients out of four were, and the search crept
-// from one such rate to the next until its time was used up.
+// the service was still cold, or was disturbed. The search between them would creep from one such
+// rate to the next until its time was used up. A service that collapses may pass above a rate that it
+// fails, whenever it begins empty.
 func (s *surveyor) outrun(t *trial) bool {
 	failed, _ := s.failed()
-	return t.carried && failed > 0 && t.rate > clearly*failed && s.outruns < mostOutrun
+	if !t.carried || failed == 0 || t.rate <= clearly*failed || s.outruns >= mostOutrun {
+		return false
+	}
+	_, falls := s.peak()
+	return !falls.Found
 }
 
-// failed returns the highest rate that failed, and the first trial after the last one that did.
+// failed returns the highest rate that did not pass, and the first trial after the last such one.
 func (s *surveyor) failed() (highest float64, after int) {
 	for i, t := range s.trials[s.since:] {
 		if t.usable() && t.rate > 0 && !t.carried {
@@ -101,11 +109,15 @@ func (s *surveyor) failed() (highest float64, after int) {
 // uses only the steps since the last that failed.
 func (s *surveyor) further(t *trial) error {
 	failed, after := s.failed()
-	s.say(fmt.Sprintf("%s requests a second pass, though %s were too much before; looking further up",
+	s.say(fmt.Sprintf("%s requests a second pass, though %s did not before; looking further up",
 		format.Digits(t.rate), format.Digits(failed)))
 	s.outruns++
 	s.outran, s.since = max(s.outran, failed), after
 	s.low, s.high, s.good = t.rate, 0, t.rate
+	if s.o.Limit > 0 && t.rate >= s.o.Limit {
+		s.notFound(t.rate, highestOffered)
+		return nil
+	}
 	found, err := s.bracket(s.up(t))
 	if err != nil || !found {
 		return err

@@ -15,8 +15,8 @@ type crossing struct {
 
 const coarseGrid, fineGrid = 25, 45
 
-// negligible is how much less than the best a log-likelihood may be before it stops to matter: the
-// sum of all probabilities has fewer digits.
+// negligible is how far below the best a log-likelihood no longer matters: added to the sum of all
+// probabilities, exp(-60) changes no digit of it.
 const negligible = 60
 
 // shapes is the log-likelihood of the logarithm of a rate and one of several shapes. It may be

@@ -112,10 +112,14 @@ func (s *surveyor) crossing(o *slo.Objective, points []point, low, high float64)
 
 // always returns the share of requests that broke an objective in the gentle steps, where requests
 // hardly wait for each other. If none did, the share counts as zero: a few seconds cannot show less
-// than a fraction of what is allowed, and a smaller share hardly moves the line.
+// than a fraction of what is allowed, and a smaller share hardly moves the line. A rate that did not
+// pass before the service changed was not gentle, however low it is now.
 func (s *surveyor) always(o *slo.Objective, sure float64) stats.Interval {
 	bad, all := 0.0, 0.0
-	for _, t := range s.trials {
+	for i, t := range s.trials {
+		if i < s.since && t.rate > 0 && !t.carried {
+			continue
+		}
 		if t.rate <= .55*s.good && t.broke == "" && t.judgement.Verdict != record.Invalid {
 			b, n := t.view.counts(o)
 			bad, all = bad+total(b), all+total(n)

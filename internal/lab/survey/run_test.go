@@ -228,8 +228,30 @@ func TestRatesThatFailedOnlyAtFirstDoNotHideALineFarAbove(t *testing.T) {
 	if !r.Line.Found || got.Low > want.High || got.High < want.Low || got.Estimate < .9*want.Estimate {
 		t.Errorf("found %t: %+v, want about %+v: %s", r.Line.Found, got, want, r.Line.Why)
 	}
-	if r.Line.Caveat != record.CaveatChanges || !strings.Contains(r.Line.Why, "were too much at first") {
+	if r.Line.Caveat != record.CaveatChanges || !strings.Contains(r.Line.Why, "did not pass at first") {
 		t.Errorf("%q: %s", r.Line.Caveat, r.Line.Why)
+	}
+}
+
+func TestALimitThatIsMetFarAboveWhatFailedAtFirstIsSaid(t *testing.T) {
+	b := four()
+	b.station.Service = queue.Constant(20 * ms)
+	b.hook = func(p measure.StepPlan) {
+		if p.Phase == measure.PhaseRefine {
+			b.station.Service = queue.Constant(5 * ms)
+		}
+	}
+	o := quick(t)
+	o.Limit = 300
+	r := run(t, b, o)
+	if r.Line.Found || !strings.Contains(r.Line.Why, "above 300 requests a second, "+highestOffered) ||
+		strings.Contains(r.Line.Why, "this is the line") {
+		t.Errorf("%+v", r.Line)
+	}
+	for _, p := range b.plans {
+		if p.Rate > o.Limit {
+			t.Errorf("%v a second was offered", p.Rate)
+		}
 	}
 }
 

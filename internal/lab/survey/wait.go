@@ -94,7 +94,7 @@ func exceeds(level, drift, variance, time float64) float64 {
 	deviation := math.Sqrt(variance * time)
 	up := (level - drift*time) / deviation
 	down := (level + drift*time) / deviation
-	// Far below or above, which most rates and slopes are that a line is looked for at, the answer
+	// Far below the level or above it, as for most of the rates and slopes that are tried, the answer
 	// is known to the last digit: the chance to get so high is at most 2 exp(2 drift level ÷
 	// variance).
 	switch {
