@@ -31,8 +31,8 @@ demo: build ## Put a small shop behind the gateway, and find out how much it can
 # detector. Debug information takes a sixth of that, and go test links none. Without inlining (-l),
 # packages of other modules take a quarter less, and the 19,300 methods of the Redis client's commands
 # half; tests spend little time in them. The checks of staticcheck, which are run over everything, and
-# the code here, whose allocations are counted, are inlined. gin's codec for
-# MessagePack, which no example uses, takes longer to compile than any other package. A compiler that
+# the code here, whose allocations are counted, are inlined. gin's codec for MessagePack, which no
+# example uses, takes longer to compile than any other package. A compiler that
 # collects its garbage less often, for some more memory, takes a fifth less of the processor's time.
 # It gives way to tests, some of which have clocks, on a machine that is busy enough already. With the
 # profile of cmd/plimsoll, its tests would need every package compiled once more.
@@ -40,7 +40,7 @@ INLINED := std plimsoll/... honnef.co/go/tools/... golang.org/x/tools/...
 GCFLAGS := '-gcflags=all=-dwarf=false -l' $(INLINED:%=-gcflags=%=-dwarf=false)
 checks rules plain alone race seeds statistics: export GOFLAGS := $(GOFLAGS) -pgo=off $(GCFLAGS) -tags=nomsgpack '-toolexec=nice -n 5 env GOGC=400'
 
-lint: web checks rules ## Look for what gofmt, go vet, staticcheck and the house's own rules object to
+lint: checks rules ## Look for what gofmt, go vet, staticcheck and the house's own rules object to
 
 # The tool is built here, as go tool would not use these flags, and compile what it needs once more.
 # The checks collect less garbage, too, for a sixth of their time.

@@ -24,6 +24,18 @@ func four() *simBench {
 	}
 }
 
+// coldUntilRefined is four, but a quarter as fast until the line is narrowed down.
+func coldUntilRefined() *simBench {
+	b := four()
+	b.station.Service = queue.Constant(20 * ms)
+	b.hook = func(p measure.StepPlan) {
+		if p.Phase == measure.PhaseRefine {
+			b.station.Service = queue.Constant(5 * ms)
+		}
+	}
+	return b
+}
+
 func quick(t *testing.T) Options {
 	return Options{SLO: parsed(t, "p99<50ms"), Quick: true, Seed: 3}
 }
@@ -216,13 +228,7 @@ func TestAServiceThatIsColdIsWarmedUpFirst(t *testing.T) {
 
 // A service may stay cold for longer than the warm-up takes, or be disturbed just once.
 func TestRatesThatFailedOnlyAtFirstDoNotHideALineFarAbove(t *testing.T) {
-	b := four()
-	b.station.Service = queue.Constant(20 * ms)
-	b.hook = func(p measure.StepPlan) {
-		if p.Phase == measure.PhaseRefine {
-			b.station.Service = queue.Constant(5 * ms)
-		}
-	}
+	b := coldUntilRefined()
 	r, want := run(t, b, quick(t)), run(t, four(), quick(t)).Line.Interval
 	got := r.Line.Interval
 	if !r.Line.Found || got.Low > want.High || got.High < want.Low || got.Estimate < .9*want.Estimate {
@@ -234,13 +240,7 @@ func TestRatesThatFailedOnlyAtFirstDoNotHideALineFarAbove(t *testing.T) {
 }
 
 func TestALimitThatIsMetFarAboveWhatFailedAtFirstIsSaid(t *testing.T) {
-	b := four()
-	b.station.Service = queue.Constant(20 * ms)
-	b.hook = func(p measure.StepPlan) {
-		if p.Phase == measure.PhaseRefine {
-			b.station.Service = queue.Constant(5 * ms)
-		}
-	}
+	b := coldUntilRefined()
 	o := quick(t)
 	o.Limit = 300
 	r := run(t, b, o)
