@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -139,6 +140,22 @@ func TestDocumentsAreInPlainEnglish(t *testing.T) {
 		}
 		if len(broken) != 1 || !strings.HasPrefix(broken[0], name+":2: \"sel"+"dom\" is not") {
 			t.Errorf("%s: got %q, want one complaint about its second line", name, broken)
+		}
+	}
+}
+
+func TestOutdatedWordsAreFoundWhereverTheyStand(t *testing.T) {
+	for _, words := range []string{
+		"Dea" + "rest", "fore" + "told", "RECK" + "ONING", "the" + "nce", "there" + "upon", "le" + "st",
+		"whil" + "st", "cannot be to" + "ld", "tells ap" + "art", "held aga" + "inst", "so of" + "ten (",
+		"as no" + "ne or another is", "in va" + "in",
+	} {
+		for _, text := range []string{words, words + ".", "a_" + words + " (" + words + "\n"} {
+			found := plainEnglish("a", []byte(text))
+			if len(found) != 1 || !strings.Contains(found[0], fmt.Sprintf("%q", words)) ||
+				strings.HasSuffix(found[0], "write ") {
+				t.Errorf("%q: got %q, want one complaint about %q", text, found, words)
+			}
 		}
 	}
 }
