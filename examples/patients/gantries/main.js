@@ -1,6 +1,6 @@
-// gantries tells which gantries may lift a crate. What each may do stands in Redis, as one JSON text,
-// so that an engineer can change it without a restart: each request gets the text and parses all of
-// it, although it changes a few times a week. Node's own perf map is on, and perf is allowed.
+// gantries tells which gantries may lift a crate. What each may do stands in Redis, as one JSON
+// text, so that an engineer can change it without a restart. Each request gets the text and parses
+// all of it, though it changes a few times a week. Node's own perf map is on, and perf is allowed.
 //
 // Cured, the text is parsed only when it is not the same as the last one.
 'use strict';
@@ -109,7 +109,8 @@ function able(gantries, crate) {
 function offers(gantry, crate) {
   return Array.from({ length: DAYS }, (_, day) => {
     const seal = crypto.createHash('sha256').update(`${gantry.id} ${crate.tons} ${day}`).digest();
-    return { day, cents: gantry.cents + 50 * (seal[0] % 40), seal: seal.toString('base64url', 0, 9) };
+    const cents = gantry.cents + 50 * (seal[0] % 40);
+    return { day, cents, seal: seal.toString('base64url', 0, 9) };
   }).sort((a, b) => a.cents - b.cents || a.day - b.day).slice(0, SHOWN);
 }
 
