@@ -25,7 +25,7 @@ if (!address) {
   process.exit(1);
 }
 const [redisHost, redisPort] = address.split(':');
-const YARDS = 400;
+const YARDS = 320;
 const BOATS = 20; // in each yard
 const STEP = '2000'; // keys that SCAN looks at before it answers
 const WEEKS = 8; // until spring

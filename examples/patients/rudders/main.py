@@ -38,8 +38,8 @@ class Survey(BaseApplication):
     def __init__(self, address, client):
         self.client = client
         self.settings = {"bind": address, "workers": 2, "worker_class": "gthread", "threads": 16,
-                         "keepalive": 120, "backlog": 1024, "graceful_timeout": 1, "when_ready": self.ready,
-                         "loglevel": "warning"}
+                         "keepalive": 120, "backlog": 1024, "graceful_timeout": 1,
+                         "when_ready": self.ready, "loglevel": "warning"}
         super().__init__()
 
     @staticmethod
