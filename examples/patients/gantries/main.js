@@ -121,6 +121,7 @@ if (cluster.isPrimary) {
     cluster.on('listening', (_, at) => {
       if (--missing === 0) console.log(`ready ${at.address}:${at.port}`);
     });
+    cluster.on('exit', (_, code) => process.exit(code)); // it is not the same service with fewer
   });
 } else {
   const redis = new Redis();
