@@ -74,7 +74,7 @@ public class Main {
         Future<Integer> up = gauges.level("above/" + sluice);
         Future<Integer> down = gauges.level("down/" + sluice);
         double above = up.get() / 10.0, below = down.get() / 10.0 - 4;
-        String line = String.format(Locale.ROOT, "sluice %d: %.2f m above, %.2f m below, %.1f litres",
+        String line = String.format(Locale.ROOT, "sluice %d: %.2f m above, %.2f below, %.1f litres",
                 sluice, above, below, fall(sluice, above, below));
         return line + ", " + seal(line) + "\n";
     }

@@ -1,7 +1,7 @@
-// capstans lists the capstans of a shipyard that are free on a day: all that it has, without those
-// that are booked, which come as a list, in the order in which they were booked. They are taken out
-// with removeAll, for which ArrayList goes through the whole list of what is booked for each
-// capstan. A flight recording is shown.
+// windlasses lists the windlasses of a shipyard that are free on a day: all that it has, without
+// those that are booked, which come as a list, in the order in which they were booked. They are taken
+// out with removeAll, for which ArrayList goes through the whole list of what is booked for each
+// windlass. A flight recording is shown.
 //
 // Cured, what is booked is put into a HashSet first.
 import com.sun.net.httpserver.HttpExchange;
@@ -26,15 +26,15 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
 public class Main {
-    static final int CAPSTANS = 640, BOOKED = 500, DAYS = 60, SEALS = 1400;
+    static final int WINDLASSES = 640, BOOKED = 500, DAYS = 60, SEALS = 1400;
 
-    /** A capstan is told from others by its number. */
-    record Capstan(String number, int tons, String slip) {}
+    /** A windlass is told from others by its number. */
+    record Windlass(String number, int tons, String slip) {}
 
-    /** The shipyard has its capstans, and for each day the numbers of those that are booked. */
+    /** The shipyard has its windlasses, and for each day the numbers of those that are booked. */
     static class Shipyard {
-        private final List<Capstan> all = IntStream.range(0, CAPSTANS)
-                .mapToObj(i -> new Capstan(number(i), 5 + i * 37 % 90, "slip " + i % 24))
+        private final List<Windlass> all = IntStream.range(0, WINDLASSES)
+                .mapToObj(i -> new Windlass(number(i), 5 + i * 37 % 90, "slip " + i % 24))
                 .collect(Collectors.toList());
         private final List<List<String>> booked = IntStream.range(0, DAYS)
                 .mapToObj(Shipyard::bookings).collect(Collectors.toList());
@@ -44,30 +44,30 @@ public class Main {
         }
 
         private static List<String> bookings(int day) {
-            List<String> numbers = IntStream.range(0, CAPSTANS).mapToObj(Shipyard::number)
+            List<String> numbers = IntStream.range(0, WINDLASSES).mapToObj(Shipyard::number)
                     .collect(Collectors.toList());
             Collections.shuffle(numbers, new Random(day));
             return new ArrayList<>(numbers.subList(0, BOOKED));
         }
 
-        /** The capstans that are free on a day, the strongest first. */
-        List<Capstan> free(int day, boolean inSet) {
-            List<String> left = new ArrayList<>(CAPSTANS);
-            for (Capstan capstan : all) {
-                left.add(capstan.number());
+        /** The windlasses that are free on a day, the strongest first. */
+        List<Windlass> free(int day, boolean inSet) {
+            List<String> left = new ArrayList<>(WINDLASSES);
+            for (Windlass windlass : all) {
+                left.add(windlass.number());
             }
             Collection<String> taken = booked.get(day);
             left.removeAll(inSet ? new HashSet<>(taken) : taken);
             // Both are in the order of their numbers.
-            List<Capstan> free = new ArrayList<>(left.size());
+            List<Windlass> free = new ArrayList<>(left.size());
             int at = 0;
-            for (Capstan capstan : all) {
-                if (at < left.size() && capstan.number().equals(left.get(at))) {
-                    free.add(capstan);
+            for (Windlass windlass : all) {
+                if (at < left.size() && windlass.number().equals(left.get(at))) {
+                    free.add(windlass);
                     at++;
                 }
             }
-            free.sort(Comparator.comparingInt(Capstan::tons).reversed());
+            free.sort(Comparator.comparingInt(Windlass::tons).reversed());
             return free;
         }
     }
@@ -75,9 +75,9 @@ public class Main {
     static String page(Shipyard shipyard, boolean inSet) throws NoSuchAlgorithmException {
         int day = ThreadLocalRandom.current().nextInt(DAYS);
         StringBuilder page = new StringBuilder("day ").append(day).append('\n');
-        for (Capstan capstan : shipyard.free(day, inSet)) {
-            page.append(capstan.number()).append(": ").append(capstan.tons()).append(" t, ");
-            page.append(capstan.slip()).append('\n');
+        for (Windlass windlass : shipyard.free(day, inSet)) {
+            page.append(windlass.number()).append(": ").append(windlass.tons()).append(" t, ");
+            page.append(windlass.slip()).append('\n');
         }
         return page.append(seal(page.toString())).append('\n').toString();
     }
