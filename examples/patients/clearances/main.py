@@ -55,7 +55,7 @@ class Desk:
             self.free.put(connection)
 
     def clear(self, ship):
-        # When the office cannot be told, the number is not used up.
+        # If the call to the office fails, the number is not used up.
         with self.transaction() as cursor:
             cursor.execute(self.query)
             book, number = cursor.fetchone()

@@ -1,5 +1,5 @@
 // Command hails sorts what ships call over the radio into reports with a name, a place and a time,
-// and counts what is no report. The function that takes a call apart compiles its regular
+// and counts those that are none. The function that takes a call apart compiles its regular
 // expressions each time that it is called, since they stand where they are used. Only pprof is
 // shown.
 //
