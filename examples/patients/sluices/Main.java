@@ -29,7 +29,7 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
 public class Main {
-    static final int SLUICES = 300, STEPS = 3000, SEALS = 300;
+    static final int SLUICES = 300, STEPS = 3000, SEALS = 900;
     static final int FEW = 8, MANY = 64;
 
     /** Gauges are asked over HTTP, by threads that wait for the answer. */
