@@ -151,7 +151,7 @@ func judgeCores(e *Evidence) *Finding {
 	}
 	whole := used >= fullCore*k && used <= k+overCore && over <= line*rises
 	idle := cores - used
-	if k < 1 || k > math.Floor(cores)-1 || idle < .5 ||
+	if k < 1 || k > math.Floor(cores)-1 || idle < .5 || full < 1 && e.sharesOut() ||
 		full < 1 && !(whole && computing >= mostlyComputing) {
 		return nil
 	}
@@ -191,6 +191,24 @@ func judgeCores(e *Evidence) *Finding {
 	}
 	f.Evidence = append(f.Evidence, e.standFacts()...)
 	return f
+}
+
+// farFromFull is the maximum share of a processor that the busiest thread uses if its process is
+// one of several that share the work.
+const farFromFull = .7
+
+// sharesOut reports whether several processes of a program that was compiled share the work, and
+// none is near the end of its processor: that they use a whole one together is a coincidence.
+// Threads of one process may share a lock, as those of an interpreter do.
+func (e *Evidence) sharesOut() bool {
+	switch e.Run.Manifest.Machine.TargetRuntime {
+	case measure.RuntimeC, measure.RuntimeCpp, measure.RuntimeRust:
+	default:
+		return false
+	}
+	hottest := max(e.AtLine.Median(measure.TargetThreadsHottest),
+		e.Over.Median(measure.TargetThreadsHottest))
+	return e.AtLine.Median(measure.TargetProcesses) >= 2 && hottest > 0 && hottest < farFromFull
 }
 
 // fullThreads returns how many threads have a processor to themselves, at the line or beyond it.
