@@ -143,8 +143,8 @@ var programs = map[string]program{
 			Command: "gunicorn --workers 4 --worker-class gthread --threads 16 APP",
 		},
 		stays: Action{
-			Text: "gunicorn's sync workers close each connection after its answer: use another " +
-				"class of worker",
+			Text: "gunicorn closes each connection after its answer where keepalive is 0, and its " +
+				"sync workers always: have it keep them, with another class of worker",
 			Command: "gunicorn --worker-class gthread --threads 16 --keep-alive 75 APP",
 		},
 	},
@@ -158,6 +158,14 @@ var programs = map[string]program{
 			Text:    "uvicorn closes connections that are idle for 5 s unless it is told otherwise",
 			Command: "uvicorn --timeout-keep-alive 75 APP",
 		},
+	},
+	"werkzeug": {
+		widens: developing,
+		stays:  developing,
+	},
+	"wsgiref": {
+		widens: developing,
+		stays:  developing,
 	},
 	"uwsgi": {
 		widens: Action{
