@@ -65,6 +65,9 @@ var honest = Counter{
 		if w := e.wasting(); w != nil {
 			return w.what, false
 		}
+		if e.startsPrograms() != nil {
+			return "programs that end at once", false
+		}
 		at := e.Places[classOwn][0]
 		if what := e.recursion(at); what != "" {
 			return what, false
@@ -103,6 +106,9 @@ func (e *Evidence) grown(at profile.Place) string {
 func judgeHotFunction(e *Evidence) *Finding {
 	if w := e.wasting(); w != nil {
 		return e.wasteful(w)
+	}
+	if f := e.startsPrograms(); f != nil {
+		return f
 	}
 	places := e.Places[classOwn]
 	if len(places) == 0 || places[0].Share < .4 {
