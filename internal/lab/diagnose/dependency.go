@@ -192,8 +192,9 @@ func (e *Evidence) unhurried() float64 {
 func (e *Evidence) mostOf(d dependency) *Finding {
 	cost, took := e.costsBehind(d), e.unhurried()
 	f := &Finding{
-		Claim: fmt.Sprintf("A request that is alone takes %s, and for %s of that %s at %s computes: "+
-			"requests that come together wait for each other there, though the processors have room",
+		Claim: fmt.Sprintf("A request that is alone takes %s, and for %s of that %s at %s "+
+			"computes: requests that come together wait for each other there, though the "+
+			"processors have room",
 			span(took), span(min(cost, took)), d.process, d.address),
 		Rank:       Binding,
 		Confidence: .7,

@@ -173,8 +173,8 @@ func TestADatabaseThatIsMostOfARequestIsNamedOnAnIdleMachine(t *testing.T) {
 			"at-line host.cpu.busy_seconds += 1.15"},
 		"no line": {"station 1", "no line"},
 	} {
-		changed := strings.Split(strings.Replace(strings.Join(lines, "\n"), change[0], change[1], 1),
-			"\n")
+		changed := strings.Split(
+			strings.Replace(strings.Join(lines, "\n"), change[0], change[1], 1), "\n")
 		if name == "a request takes longer" {
 			changed = append(changed, "half service 4.6ms", "at-line service 5ms")
 		}

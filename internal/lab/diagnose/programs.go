@@ -11,8 +11,8 @@ type program struct {
 
 // developing is the advice for a server that a framework has for development.
 var developing = Action{
-	Text: "this server is for development: it answers with HTTP/1.0, and closes, unless it is told " +
-		"otherwise, and its framework says not to serve others with it",
+	Text: "this server is for development: it answers with HTTP/1.0, and closes, unless it is " +
+		"told otherwise, and its framework says not to serve others with it",
 	Command: "gunicorn --worker-class gthread --workers 4 --threads 16 APP",
 }
 
@@ -46,8 +46,8 @@ var programs = map[string]program{
 			Command: "worker_rlimit_nofile 16384;",
 		},
 		compresses: Action{
-			Text: "nginx compresses each answer anew unless there is a compressed file beside it, " +
-				"and at the level that it is told",
+			Text: "nginx compresses each answer anew unless there is a compressed file beside " +
+				"it, and at the level that it is told",
 			Command: "gzip_comp_level 4; gzip_static on;   # and in the build: gzip -9 -k FILE",
 		},
 	},
@@ -143,8 +143,8 @@ var programs = map[string]program{
 			Command: "gunicorn --workers 4 --worker-class gthread --threads 16 APP",
 		},
 		stays: Action{
-			Text: "gunicorn closes each connection after its answer where keepalive is 0, and its " +
-				"sync workers always: have it keep them, with another class of worker",
+			Text: "gunicorn closes each connection after its answer where keepalive is 0, and " +
+				"its sync workers always: have it keep them, with another class of worker",
 			Command: "gunicorn --worker-class gthread --threads 16 --keep-alive 75 APP",
 		},
 	},

@@ -48,9 +48,9 @@ const (
 	mostlyKernel = .25
 	// farMoreReads, smallerRead and someKernel replace manyReads, smallRead and mostlyKernel if
 	// reading costs the kernel little, because the service does more with what it reads than read
-	// it: parse templates, for example. sailings has 105 read calls of 64 B, and 15 % in the kernel;
-	// gunicorn has 11 calls with TLS. A database in the process reads pages of 4 KiB, and its
-	// journal comes and goes.
+	// it: parse templates, for example. sailings has 105 read calls of 64 B, and 15 % in the
+	// kernel; gunicorn has 11 calls with TLS. A database in the process reads pages of 4 KiB, and
+	// its journal comes and goes.
 	farMoreReads, smallerRead, someKernel = 60, 2048, .1
 	// oftenOpened replaces fewOpened then, and sameReads is how much the calls for each request may
 	// differ at half of the line: what is read by the clock is not read for requests.

@@ -26,14 +26,14 @@ func (e *Evidence) startsPrograms() *Finding {
 		return nil
 	}
 	return &Finding{
-		Claim: fmt.Sprintf("Programs are started for each request: those that end at once take %s of "+
-			"the service's processor time", percent(min(share, 1))),
+		Claim: fmt.Sprintf("Programs are started for each request: those that end at once take %s "+
+			"of the service's processor time", percent(min(share, 1))),
 		Rank:       Cost,
 		Confidence: .8,
 		Evidence: []Fact{
 			{
-				What: "processor time of processes that ended before they were seen, for each request, " +
-					"at the line and at half of it",
+				What: "processor time of processes that ended before they were seen, for each " +
+					"request, at the line and at half of it",
 				Value: span(line) + ", " + span(half),
 			},
 			{
@@ -43,8 +43,8 @@ func (e *Evidence) startsPrograms() *Finding {
 		},
 		Advice: []Action{
 			{
-				Text: "do their work in the process, by a library; or keep a few of them running, " +
-					"and talk to them",
+				Text: "do their work in the process, by a library; or keep a few of them " +
+					"running, and talk to them",
 			},
 			{
 				Text:    "see which programs they are",

@@ -30,8 +30,8 @@ func TestProgramsThatAreStartedForEachRequestAreSeenWithoutAProfile(t *testing.T
 			"half target.cpu.ended_seconds += .3", "half target.cpu.ended_seconds += .6",
 		},
 	} {
-		changed := strings.Split(strings.Replace(strings.Join(lines, "\n"), change[0], change[1], 1),
-			"\n")
+		changed := strings.Split(
+			strings.Replace(strings.Join(lines, "\n"), change[0], change[1], 1), "\n")
 		if d := diagnosed(t, changed...); d.found("cpu-hot-function") != nil {
 			t.Errorf("%s: found %v", name, names(d))
 		}

@@ -53,8 +53,8 @@ type processes struct {
 	looked  int   // number of lookups of members
 	allowed int   // processors that it may run on; 0 if unknown
 	lost    error // why it can no longer be followed
-	// used is the processor time of each member at the last sample, without its children's, and left
-	// that of members which have ended since: their parents have it now.
+	// used is the processor time of each member at the last sample, without its children's, and
+	// left that of members which have ended since: their parents have it now.
 	used map[life]float64
 	left float64
 }
