@@ -43,6 +43,7 @@ var commonWastes = []waste{
 		instead: "compress what stays the same for a while once, and keep it; use a lower level " +
 			"(gzip 9 takes several times as long as 5, for a few percent); or leave it to a " +
 			"proxy that keeps answers",
+		stays: .3,
 	},
 	{
 		what: "pictures that are encoded, or converted pixel by pixel, each time",

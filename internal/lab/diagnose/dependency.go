@@ -134,6 +134,101 @@ func (e *Evidence) saturatedBehind() (d dependency, is bool) {
 	return d, false
 }
 
+const (
+	// mostlyBehind is the minimum share of the time that a lone request takes which a dependency
+	// computes, if the request is mostly that.
+	mostlyBehind = .5
+	// fewestBehind is how many seconds it then computes for a request at least. Anything that a
+	// service asks takes some time.
+	fewestBehind = 1e-3
+)
+
+// computesMostOf returns the dependency whose processor time is most of the time that a request
+// takes, and most of the processor time in use, although the processors have room: requests that
+// come together wait for each other there.
+func (e *Evidence) computesMostOf() (d dependency, is bool) {
+	host, target := e.reserve(hostProcessor), e.reserve(targetProcessor)
+	if !e.found() || !e.room() || host == nil || target == nil {
+		return d, false
+	}
+	for _, d := range e.dependencies() {
+		cost := e.costsBehind(d)
+		if cost >= fewestBehind && cost >= mostlyBehind*e.unhurried() &&
+			d.used >= .5*host.Used && d.used >= 1.5*target.Used {
+			return d, true
+		}
+	}
+	return d, false
+}
+
+// costsBehind returns how many seconds of processor time a request costs a dependency. What the
+// dependency does without requests weighs more at a gentle rate, so it is the lower of the costs
+// there and at the line.
+func (e *Evidence) costsBehind(d dependency) float64 {
+	name := measure.Behind + d.address + "/" + d.process
+	cost := e.AtLine.PerRequest(name)
+	for _, m := range []*Moment{e.Before, e.Half} {
+		if m.Has(name) {
+			cost = min(cost, m.PerRequest(name))
+		}
+	}
+	return cost
+}
+
+// unhurried returns the time that a request takes when no other one is under way, in seconds: in
+// the last part of the warm-up, or at the gentlest rate.
+func (e *Evidence) unhurried() float64 {
+	least := e.alone()
+	for i := range e.Run.Steps {
+		s := &e.Run.Steps[i]
+		if took := (&Moment{Step: s}).Service(); s.Plan.Phase == measure.PhaseWarmUp && took > 0 {
+			least = min(least, took)
+		}
+	}
+	return least
+}
+
+// mostOf is the finding that most of a request's time is a dependency's processor time.
+func (e *Evidence) mostOf(d dependency) *Finding {
+	cost, took := e.costsBehind(d), e.unhurried()
+	f := &Finding{
+		Claim: fmt.Sprintf("A request that is alone takes %s, and for %s of that %s at %s "+
+			"computes: requests that come together wait for each other there, though the "+
+			"processors have room",
+			span(took), span(min(cost, took)), d.process, d.address),
+		Rank:       Binding,
+		Confidence: .7,
+		Evidence: []Fact{
+			{
+				What: "processor time of a request in " + d.process + ", and in the service",
+				Value: span(cost) + ", " +
+					span(e.AtLine.PerRequest(measure.TargetCPU)),
+			},
+			{
+				What: "time of a request that is alone, at half of the line, at it and beyond",
+				Value: span(took) + ", " + span(e.Half.Service()) + ", " +
+					span(e.AtLine.Service()) + ", " + span(e.Over.Service()),
+			},
+		},
+		Advice: e.askedOf(d),
+		Gain:   e.gain(cure{elsewhere: leftBehind * d.used}),
+	}
+	f.Evidence = append(f.Evidence, e.dependencyFacts()...)
+	f.Evidence = append(f.Evidence, e.stationFacts()...)
+	f.Gain.Low = 1
+	f.Gain.Why += fmt.Sprintf("; %s of what %s computes is assumed to be spared",
+		percent(leftBehind), d.process)
+	return f
+}
+
+// askedOf returns how to see what a busy dependency does.
+func (e *Evidence) askedOf(d dependency) []Action {
+	if s := d.store(); s != nil {
+		return []Action{s.busy}
+	}
+	return nil
+}
+
 // dependencyFacts returns what the dependencies on this machine use.
 func (e *Evidence) dependencyFacts() (facts []Fact) {
 	for _, d := range e.dependencies() {

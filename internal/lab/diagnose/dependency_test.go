@@ -142,3 +142,56 @@ func TestConnectionsThatAreNotKeptAreAdvisedInTheServersWords(t *testing.T) {
 		}
 	}
 }
+
+// Requests that arrive at random queue at what computes for most of their time, long before it is
+// busy on average.
+func TestADatabaseThatIsMostOfARequestIsNamedOnAnIdleMachine(t *testing.T) {
+	lines := []string{
+		"all host.cpu.busy_seconds += .3", "half host.cpu.busy_seconds += .4",
+		"at-line host.cpu.busy_seconds += .75", "over host.cpu.busy_seconds += 1.1",
+		"before target.cpu.seconds += .07", "half target.cpu.seconds += .08",
+		"at-line target.cpu.seconds += .16", "over target.cpu.seconds += .25",
+		"before service 3ms", "half service 3.2ms", "at-line service 4ms", "over service 4.5ms",
+		"before goodput 100", "half goodput 120", "at-line goodput 240", "over goodput 390",
+		"before " + postgres + " += .2", "half " + postgres + " += .25",
+		"at-line " + postgres + " += .5", "over " + postgres + " += .75", "station 1",
+	}
+	d := diagnosed(t, lines...)
+	f := d.found("slow-dependency")
+	if f == nil || d.First.What != "slow-dependency" || !f.says("Seq Scan") ||
+		!f.says("takes 3.00 ms, and for 2.00 ms of that postgres at 127.0.0.1:5432 computes") {
+		t.Fatalf("found %+v, and the bottleneck is %+v", f, d.First)
+	}
+	for name, change := range map[string][2]string{
+		// Background work of a database weighs much where there are few requests.
+		"it computes without requests": {"at-line " + postgres + " += .5",
+			"at-line " + postgres + " += .22"},
+		"a request takes longer": {"before service 3ms", "before service 4.5ms"},
+		"the service computes as long": {"at-line target.cpu.seconds += .16",
+			"at-line target.cpu.seconds += .4"},
+		"others compute more": {"at-line host.cpu.busy_seconds += .75",
+			"at-line host.cpu.busy_seconds += 1.15"},
+		"no line": {"station 1", "no line"},
+	} {
+		changed := strings.Split(
+			strings.Replace(strings.Join(lines, "\n"), change[0], change[1], 1), "\n")
+		if name == "a request takes longer" {
+			changed = append(changed, "half service 4.6ms", "at-line service 5ms")
+		}
+		if d := diagnosed(t, changed...); d.found("slow-dependency") != nil {
+			t.Errorf("%s: found %+v", name, d.found("slow-dependency"))
+		}
+	}
+	// A query that is quick is what a service is there to ask.
+	quick := make([]string, 0, len(lines))
+	for _, line := range lines {
+		stage, rest, is := strings.Cut(line, " goodput ")
+		if is {
+			line = stage + " goodput " + rest + "0"
+		}
+		quick = append(quick, strings.Replace(line, "service 3ms", "service .3ms", 1))
+	}
+	if d := diagnosed(t, quick...); d.found("slow-dependency") != nil {
+		t.Errorf("a quick query: found %v", names(d))
+	}
+}

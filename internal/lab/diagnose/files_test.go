@@ -36,3 +36,34 @@ func TestFilesThatAreReadForEachRequestAreSeenWithoutAProfile(t *testing.T) {
 		}
 	}
 }
+
+// A service that parses what it reads spends little of its time in the kernel.
+func TestManyReadsForEachRequestAreSeenThoughTheKernelDoesLittle(t *testing.T) {
+	reads := []string{
+		"all target.reads += 50000", "at-line target.reads += 100000",
+		"all target.read_bytes += 6400000", "all target.cpu.system_seconds += .2",
+		"over target.files.opened./srv/partials = 9",
+	}
+	f := diagnosed(t, reads...).found("files-reopened")
+	if f == nil || !f.says(`"/srv/partials"`) || !f.says("100 read calls") || f.Confidence > .7 {
+		t.Fatalf("found %+v", f)
+	}
+	for name, change := range map[string][2]string{
+		"not so many":            {"target.reads += 100000", "target.reads += 55000"},
+		"pages of a database":    {"read_bytes += 6400000", "read_bytes += 380000000"},
+		"the kernel does less":   {"system_seconds += .2", "system_seconds += .1"},
+		"few files were seen":    {"partials = 9", "partials = 5"},
+		"they are read by clock": {"target.reads += 50000", "target.reads += 100000"},
+	} {
+		lines := strings.Split(strings.Replace(strings.Join(reads, "\n"), change[0], change[1], 1), "\n")
+		if d := diagnosed(t, lines...); d.found("files-reopened") != nil {
+			t.Errorf("%s: found %v", name, names(d))
+		}
+	}
+	// The small reads are answers to what is asked again and again.
+	again := append(reads, "half target.outgoing.exchanges.127.0.0.1:5432 += 25000",
+		"at-line target.outgoing.exchanges.127.0.0.1:5432 += 50000")
+	if d := diagnosed(t, again...); d.found("files-reopened") != nil {
+		t.Errorf("answers of a database: found %v", names(d))
+	}
+}

@@ -65,6 +65,9 @@ var honest = Counter{
 		if w := e.wasting(); w != nil {
 			return w.what, false
 		}
+		if e.startsPrograms() != nil {
+			return "programs that end at once", false
+		}
 		at := e.Places[classOwn][0]
 		if what := e.recursion(at); what != "" {
 			return what, false
@@ -104,6 +107,9 @@ func judgeHotFunction(e *Evidence) *Finding {
 	if w := e.wasting(); w != nil {
 		return e.wasteful(w)
 	}
+	if f := e.startsPrograms(); f != nil {
+		return f
+	}
 	places := e.Places[classOwn]
 	if len(places) == 0 || places[0].Share < .4 {
 		return nil
@@ -119,8 +125,9 @@ func judgeHotFunction(e *Evidence) *Finding {
 // wasteful is the finding about a kind of waste.
 func (e *Evidence) wasteful(w *wasted) *Finding {
 	at := w.where[0]
-	claim := fmt.Sprintf("%s takes %s of the processor time, for %s", at.Function,
-		percent(at.Share), w.what)
+	library := binaryOf(profile.Frame{Function: at.Function})
+	claim := fmt.Sprintf("%s takes %s of the processor time, for %s",
+		strings.Trim(at.Function, "[]"), percent(at.Share), w.what)
 	if at.Share < w.share/2 {
 		names := []string{}
 		for _, place := range w.where[:min(len(w.where), 3)] {
@@ -129,8 +136,14 @@ func (e *Evidence) wasteful(w *wasted) *Finding {
 		claim = fmt.Sprintf("%s of the processor time goes to %s, for %s",
 			percent(w.share), strings.Join(names, ", "), w.what)
 	}
-	f := e.hot(w.where, w.share, claim)
-	if w.calls != "" {
+	f := e.hot(w.where, w.share*(1-w.stays), claim)
+	if library != "" {
+		f.Evidence = append(f.Evidence, Fact{
+			What:  "what the library " + strings.Trim(at.Function, "[]") + " is for",
+			Value: library + "; its file has no symbols, so its functions are not known",
+		})
+		f.Advice = e.callsLibrary(library)
+	} else if w.calls != "" {
 		f.Evidence = append(f.Evidence, Fact{
 			What: "what " + at.Function + " calls for it", Value: w.calls,
 		})
@@ -141,11 +154,29 @@ func (e *Evidence) wasteful(w *wasted) *Finding {
 	return f
 }
 
+// callsLibrary returns how to see who calls a library whose functions are not known.
+func (e *Evidence) callsLibrary(library string) []Action {
+	var all []Action
+	if a := programs[e.Run.Manifest.Machine.TargetServer].compresses; library == compresses &&
+		a.Text != "" {
+		all = append(all, a)
+	}
+	return append(all, Action{
+		Text: "see which functions call it: install the debug symbols of the library and of the " +
+			"program (their -dbg or -dbgsym packages), and record the callers",
+		Command: e.filled("perf record -g --call-graph dwarf -p PID -- sleep 10 && perf report"),
+	})
+}
+
 // hot is the finding about the first of some places. saves is the share of the processor time that
 // may be saved.
 func (e *Evidence) hot(places []profile.Place, saves float64, claim string) *Finding {
 	at := places[0]
 	in, share := e.concentrated(at)
+	choose := placeIn(classOwn)
+	if binaryOf(profile.Frame{Function: at.Function}) != "" {
+		choose = spender
+	}
 	f := &Finding{
 		Claim:      claim,
 		Rank:       Cost,
@@ -161,9 +192,8 @@ func (e *Evidence) hot(places []profile.Place, saves float64, claim string) *Fin
 				Value: span(at.Share * e.AtLine.PerRequest(measure.TargetCPU)),
 			},
 			{
-				What: "at half of the line",
-				Value: percent(shareOf(e.Half.Profile(kindCPU), profile.CPU, at.Function,
-					placeIn(classOwn))),
+				What:  "at half of the line",
+				Value: percent(shareOf(e.Half.Profile(kindCPU), profile.CPU, at.Function, choose)),
 			},
 		},
 		Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},

@@ -5,8 +5,15 @@ package diagnose
 type program struct {
 	// widens is about the limit on requests that are let in, cores about the number of processors
 	// used, keeps about reusing connections to the services behind, stays about keeping clients'
-	// connections, and opens about the limit on descriptors.
-	widens, cores, keeps, stays, opens Action
+	// connections, opens about the limit on descriptors, and compresses about how it compresses.
+	widens, cores, keeps, stays, opens, compresses Action
+}
+
+// developing is the advice for a server that a framework has for development.
+var developing = Action{
+	Text: "this server is for development: it answers with HTTP/1.0, and closes, unless it is " +
+		"told otherwise, and its framework says not to serve others with it",
+	Command: "gunicorn --worker-class gthread --workers 4 --threads 16 APP",
 }
 
 // programs are the known server programs, by the names that probe.Runtime uses.
@@ -37,6 +44,11 @@ var programs = map[string]program{
 			Text: "nginx gives its workers a limit of their own: twice as many as they may have " +
 				"connections, and some for files",
 			Command: "worker_rlimit_nofile 16384;",
+		},
+		compresses: Action{
+			Text: "nginx compresses each answer anew unless there is a compressed file beside " +
+				"it, and at the level that it is told",
+			Command: "gzip_comp_level 4; gzip_static on;   # and in the build: gzip -9 -k FILE",
 		},
 	},
 	"haproxy": {
@@ -105,6 +117,10 @@ var programs = map[string]program{
 			Text:    "let Apache keep clients' connections",
 			Command: "KeepAlive On; MaxKeepAliveRequests 1000; KeepAliveTimeout 15",
 		},
+		compresses: Action{
+			Text:    "mod_deflate compresses each answer anew, at the level that it is told",
+			Command: "DeflateCompressionLevel 4",
+		},
 	},
 	"lighttpd": {
 		widens: Action{
@@ -127,8 +143,8 @@ var programs = map[string]program{
 			Command: "gunicorn --workers 4 --worker-class gthread --threads 16 APP",
 		},
 		stays: Action{
-			Text: "gunicorn's sync workers close each connection after its answer: use another " +
-				"class of worker",
+			Text: "gunicorn closes each connection after its answer where keepalive is 0, and " +
+				"its sync workers always: have it keep them, with another class of worker",
 			Command: "gunicorn --worker-class gthread --threads 16 --keep-alive 75 APP",
 		},
 	},
@@ -142,6 +158,14 @@ var programs = map[string]program{
 			Text:    "uvicorn closes connections that are idle for 5 s unless it is told otherwise",
 			Command: "uvicorn --timeout-keep-alive 75 APP",
 		},
+	},
+	"werkzeug": {
+		widens: developing,
+		stays:  developing,
+	},
+	"wsgiref": {
+		widens: developing,
+		stays:  developing,
 	},
 	"uwsgi": {
 		widens: Action{

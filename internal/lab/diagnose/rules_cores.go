@@ -3,6 +3,8 @@ package diagnose
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 
 	"plimsoll/internal/lab/measure"
 )
@@ -151,7 +153,7 @@ func judgeCores(e *Evidence) *Finding {
 	}
 	whole := used >= fullCore*k && used <= k+overCore && over <= line*rises
 	idle := cores - used
-	if k < 1 || k > math.Floor(cores)-1 || idle < .5 ||
+	if k < 1 || k > math.Floor(cores)-1 || idle < .5 || full < 1 && e.sharesOut() ||
 		full < 1 && !(whole && computing >= mostlyComputing) {
 		return nil
 	}
@@ -189,8 +191,42 @@ func judgeCores(e *Evidence) *Finding {
 	if full >= 1 {
 		f.Confidence = .9
 	}
+	if e.poolOfNode(k) {
+		f.Claim += "; as many as libuv's pool has threads"
+		f.Advice = slices.Concat(e.runtime().widens[:1], f.Advice)
+	}
 	f.Evidence = append(f.Evidence, e.standFacts()...)
 	return f
+}
+
+// farFromFull is the maximum share of a processor that the busiest thread uses if its process is
+// one of several that share the work.
+const farFromFull = .7
+
+// poolOfNode reports whether a Node process uses as many whole processors as libuv's pool has
+// threads. What they compute, such as hashes of passwords and compressed answers, is not on the
+// event loop, so further loops are not what it lacks.
+func (e *Evidence) poolOfNode(used float64) bool {
+	threads := 4.0 // unless it is set
+	if set, is := e.knob("UV_THREADPOOL_SIZE"); is {
+		threads, _ = strconv.ParseFloat(set, 64)
+	}
+	return e.Run.Manifest.Machine.TargetRuntime == measure.RuntimeNode && used >= 2 &&
+		used == threads && e.AtLine.Median(measure.TargetProcesses) == 1
+}
+
+// sharesOut reports whether several processes share the work, and none is near the end of its
+// processor: that they use a whole one together is a coincidence. Threads of one process may share
+// a lock, as those of Python and Ruby do; a process of Node computes on one thread.
+func (e *Evidence) sharesOut() bool {
+	switch e.Run.Manifest.Machine.TargetRuntime {
+	case measure.RuntimeC, measure.RuntimeCpp, measure.RuntimeRust, measure.RuntimeNode:
+	default:
+		return false
+	}
+	hottest := max(e.AtLine.Median(measure.TargetThreadsHottest),
+		e.Over.Median(measure.TargetThreadsHottest))
+	return e.AtLine.Median(measure.TargetProcesses) >= 2 && hottest > 0 && hottest < farFromFull
 }
 
 // fullThreads returns how many threads have a processor to themselves, at the line or beyond it.

@@ -73,15 +73,22 @@ var processorRules = []Rule{
 	{
 		Name:  "cpu-hot-function",
 		Claim: "One function takes much of the processor time",
-		Needs: []string{"profile:cpu", measure.TargetCPU},
-		Threshold: "over 25 % of the target's processor time is a known kind of waste, or 35 % " +
+		Needs: []string{"profile:cpu|" + measure.TargetCPUEnded, measure.TargetCPU},
+		Threshold: "over 25 % of the target's processor time is a known kind of waste, or is that " +
+			"of programs which are started for each request; or 35 % " +
 			"and most of that in one function where honest work has some of it too; or over 40 % " +
 			"is one function, half of that in one place, that calls itself many deep or costs a " +
 			"request 1.5 times what it does at half of the line",
 		Reason: "nothing else is worth looking at before it; a function that calls many " +
 			"things, as a small service's only handler does, is not hot, and one that does what " +
 			"the service is there for is not a disease",
-		Judge:    judgeHotFunction,
+		Judge: judgeHotFunction,
+		Blind: func(e *Evidence) string {
+			if e.AtLine.Profile(kindCPU) == nil {
+				return "profile:cpu"
+			}
+			return ""
+		},
 		Counters: []Counter{othersBusy, unreached, honest},
 		Unless:   []string{"cgroup-throttled"},
 		Advice: []Action{{

@@ -20,7 +20,9 @@ var waitingRules = []Rule{
 			"are idle; or what it asks on this machine uses half of the processor time in use " +
 			"and half as much again as the service's, or whole processors while others are idle, or " +
 			"a millisecond for each request where commands take microseconds; or " +
-			"over 10 exchanges of small segments with one address for each request",
+			"over 10 exchanges of small segments with one address for each request; or at " +
+			"least half of the time that a lone request takes, and over a millisecond, is " +
+			"processor time of what it asks",
 		Reason: "by Little's law the requests inside divided by the time each takes is the rate: " +
 			"when more inside only take longer, what they wait for is at its limit",
 		Judge: judgeWaiting,
@@ -72,10 +74,16 @@ func judgeWaiting(e *Evidence) *Finding {
 	if again != nil && (e.waitedFor() || e.threadWaitedFor()) {
 		return e.talkative(again)
 	}
-	if f := e.waitsForOthers(); f != nil || again == nil {
+	if f := e.waitsForOthers(); f != nil {
 		return f
 	}
-	return e.talkative(again)
+	if again != nil {
+		return e.talkative(again)
+	}
+	if d, is := e.computesMostOf(); is {
+		return e.mostOf(d)
+	}
+	return nil
 }
 
 // outOfDoubt reports whether a dependency can be the limit although processors are busy: they are
@@ -126,14 +134,7 @@ func (e *Evidence) waitsForOthers() *Finding {
 		f.Claim += "; for each request " + r.words(e)
 		f.Advice = append([]Action{e.askOnce()}, f.Advice...)
 	}
-	if s := e.station(); s != nil {
-		f.Evidence = append(f.Evidence, Fact{
-			What: "requests that it serves at a time, from how requests delay each other",
-			Value: fmt.Sprintf("%d (%d to %d), for %s each: %s at most",
-				s.Workers, s.WorkersLow, s.WorkersHigh, span(s.Service),
-				rate(float64(s.Workers)/s.Service)),
-		})
-	}
+	f.Evidence = append(f.Evidence, e.stationFacts()...)
 	if p := e.AtLine.Profile("goroutine"); p != nil {
 		f.Where = p.Top(profile.Goroutine, waitsOutside, placesTold)
 		waiting := p.Classify(profile.Goroutine, handlerState)
@@ -163,6 +164,19 @@ func (e *Evidence) station() *model.Station {
 		}
 	}
 	return nil
+}
+
+// stationFacts returns what the station serves, if there is one.
+func (e *Evidence) stationFacts() []Fact {
+	s := e.station()
+	if s == nil {
+		return nil
+	}
+	return []Fact{{
+		What: "requests that it serves at a time, from how requests delay each other",
+		Value: fmt.Sprintf("%d (%d to %d), for %s each: %s at most", s.Workers, s.WorkersLow,
+			s.WorkersHigh, span(s.Service), rate(float64(s.Workers)/s.Service)),
+	}}
 }
 
 // atATime says how many requests the station serves at a time, to follow its name.

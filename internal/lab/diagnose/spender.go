@@ -11,7 +11,7 @@ import (
 )
 
 // Spender is a function of the service that uses processor time, including what it calls in
-// libraries.
+// libraries; or a library, if it is not known who calls it.
 type Spender struct {
 	profile.Place
 	// PerRequest and AtHalf are the processor seconds per request, at the line and at half of it.
@@ -30,14 +30,14 @@ func (e *Evidence) spenders() (all []Spender) {
 	if atLine == nil || e.Classes == nil {
 		return nil
 	}
-	for _, at := range atLine.Top(profile.CPU, profile.FirstUser, spendersTold) {
+	for _, at := range atLine.Top(profile.CPU, spender, spendersTold) {
 		if at.Share < leastTold {
 			break
 		}
 		all = append(all, Spender{
 			Place:      at,
 			PerRequest: at.Share * e.AtLine.PerRequest(measure.TargetCPU),
-			AtHalf: shareOf(half, profile.CPU, at.Function, profile.FirstUser) *
+			AtHalf: shareOf(half, profile.CPU, at.Function, spender) *
 				e.Half.PerRequest(measure.TargetCPU),
 		})
 	}

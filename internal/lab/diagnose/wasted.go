@@ -100,7 +100,7 @@ func (f *wasted) called(p *profile.Profile) string {
 // wasteIndex finds the wastes of a frame.
 var wasteIndex = func() (x index) {
 	for i, w := range wastes {
-		x.add(i, w.functions, w.begins, w.files)
+		x.add(i, w.functions, slices.Concat(w.begins, w.byBinaries()), w.files)
 	}
 	return x
 }()

@@ -26,6 +26,8 @@ type waste struct {
 	asked bool
 	// instead is what to do, if there is more to say than for any waste.
 	instead string
+	// stays is the share of its time that is likely to be needed after the advice was followed.
+	stays float64
 }
 
 // wastes in the order in which a stack is compared with them: the first that fits takes the stack.

@@ -74,7 +74,9 @@ type harness struct {
 	o     Options
 	near  bool     // the target is on this machine
 	notes []string // what could not be done; goes into the result
-	ahead bool     // the generator takes precedence over the target
+	// server is the Server field of the target's first answer.
+	server string
+	ahead  bool // the generator takes precedence over the target
 	// processor takes processor profiles instead of Pprof; nil if nothing else does.
 	processor processorProfiler
 }
@@ -95,16 +97,18 @@ func Run(ctx context.Context, o Options) (*record.Result, error) {
 	if o.Generators != nil {
 		run = o.Generators.Run
 	}
-	if _, err := run(ctx, load.Options{
+	tried, err := run(ctx, load.Options{
 		Target:      o.Target,
 		Script:      o.Script,
 		Connections: 1,
 		Streams:     min(o.Survey.Streams, 1),
 		Duration:    time.Millisecond,
 		Timeout:     o.Timeout,
-	}); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
+	h.server = tried.Server
 	h.find()
 	w, err := record.Create(o.Dir, h.manifest())
 	if err != nil {
@@ -219,6 +223,9 @@ func (h *harness) manifest() record.Manifest {
 	m := h.o.Manifest
 	m.Kind, m.Started, m.SLO = record.KindSurvey, time.Now(), h.o.Survey.SLO.String()
 	m.Machine = Machine(h.near, h.o.PID)
+	if m.Machine.TargetServer == "" {
+		m.Machine.TargetServer = serverOf(h.server, m.Machine.TargetRuntime)
+	}
 	m.Machine.Apart = h.near && !h.o.Survey.Local
 	m.Settings = map[string]string{"loops": strconv.Itoa(h.o.Loops)}
 	maps.Copy(m.Settings, h.o.Manifest.Settings)

@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"net/http"
+	"strings"
 
 	"plimsoll/internal/head"
 	"plimsoll/internal/lab/measure"
@@ -81,6 +82,9 @@ func (x *exchange) judge(status int, fields *head.List, body []byte, cut bool) A
 		w.example(measure.Timeout, "the answer came after the timeout", nil)
 		return AnswerVerdict{Kind: measure.Timeout}
 	}
+	if !w.named {
+		w.named, w.server = true, serverField(fields)
+	}
 	w.answer = Answer{Status: status, Fields: fields}
 	if x.request.Body {
 		w.answer.Body, w.answer.Cut = body, cut
@@ -94,6 +98,18 @@ func (x *exchange) judge(status int, fields *head.List, body []byte, cut bool) A
 		w.example(verdict.Kind, text, nil)
 	}
 	return verdict
+}
+
+// maxServer is the maximum length of a Server field that is kept.
+const maxServer = 200
+
+// serverField returns what an answer says of the server program; empty if nothing.
+func serverField(fields *head.List) string {
+	f := fields.Find([]byte("server"))
+	if f == nil {
+		return ""
+	}
+	return strings.ToValidUTF8(string(f.Value[:min(len(f.Value), maxServer)]), "?")
 }
 
 // held keeps an incomplete answer. Held values are reused to avoid allocations.

@@ -34,6 +34,8 @@ type Outcome struct {
 	Requests          []measure.RequestTotals     `json:"requests"`
 	ConcurrencyAtSend []measure.ConcurrencyAtSend `json:"concurrency_at_send"`
 	Examples          map[string]string           `json:"examples"`
+	// Server is the Server field of one of the first answers; empty if they had none.
+	Server string `json:"server,omitempty"`
 	// LastDue is when the last arrival was due, Finished when the last request had ended.
 	LastDue  int64 `json:"last_due_ns"`
 	Finished int64 `json:"finished_ns"`
@@ -90,6 +92,7 @@ func (w *worker) addTo(o *Outcome, start int64) {
 	if w.ownLimit != nil && o.OwnLimit == "" {
 		o.OwnLimit = w.ownLimit.Error()
 	}
+	o.Server = cmp.Or(o.Server, w.server)
 	o.CPU += w.cpu
 	if w.wall > 0 {
 		o.Busy = max(o.Busy, 1-float64(w.waited)/float64(w.wall))
@@ -123,6 +126,7 @@ func (o *Outcome) Add(p *Outcome) {
 	o.LastDue, o.Finished = max(o.LastDue, p.LastDue), max(o.Finished, p.Finished)
 	o.Exhausted, o.Cut = o.Exhausted && p.Exhausted, sooner(o.Cut, p.Cut)
 	o.OwnLimit = cmp.Or(o.OwnLimit, p.OwnLimit)
+	o.Server = cmp.Or(o.Server, p.Server)
 	o.Loops += p.Loops
 	o.CPU += p.CPU
 	o.Busy = max(o.Busy, p.Busy)
@@ -191,6 +195,7 @@ func (o *Outcome) Totals(of *Options) *measure.Totals {
 		Requests:          o.Requests,
 		ConcurrencyAtSend: o.ConcurrencyAtSend,
 		Examples:          o.Examples,
+		Server:            o.Server,
 	}
 	if names := of.Script.Names(); len(names) == 1 {
 		t.Requests = []measure.RequestTotals{{Name: names[0], Ended: o.Ended, Response: o.Response}}

@@ -89,11 +89,13 @@ type tally struct {
 	kinds                 []kind // by the script's names; nil if there is only one
 	atSend                [measure.MostFound + 1]concurrencyAtSend
 	examples              [measure.Kinds]string
-	openError             error // the first attempt that failed
-	ownLimit              error // an attempt that failed because this machine lacked resources
-	failedOpening         int   // failed attempts before the run
-	finished              int64 // Clock when the last request had ended
-	cpu, wall, waited     int64 // during the run, in nanoseconds
+	server                string // the Server field of the first answer
+	named                 bool   // there was a first answer
+	openError             error  // the first attempt that failed
+	ownLimit              error  // an attempt that failed because this machine lacked resources
+	failedOpening         int    // failed attempts before the run
+	finished              int64  // Clock when the last request had ended
+	cpu, wall, waited     int64  // during the run, in nanoseconds
 }
 
 // kind holds the counts of one kind of request.

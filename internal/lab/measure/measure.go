@@ -144,6 +144,9 @@ type Totals struct {
 	ConcurrencyAtSend []ConcurrencyAtSend `json:"concurrency_at_send,omitempty"`
 	// Examples are the first failure of each kind, as text for humans.
 	Examples map[string]string `json:"examples,omitempty"`
+	// Server is the Server field of one of the first answers; empty if they had none. It is the
+	// same in all steps, so a step's record does not have it.
+	Server string `json:"-"`
 	// Generator is what the generator itself used.
 	Generator Generator `json:"generator"`
 }

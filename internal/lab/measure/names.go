@@ -149,6 +149,7 @@ const (
 	TargetCPU                        = "target.cpu.seconds"
 	TargetCPUUser                    = "target.cpu.user_seconds"
 	TargetCPUSystem                  = "target.cpu.system_seconds"
+	TargetCPUEnded                   = "target.cpu.ended_seconds"
 	TargetCoresAllowed               = "target.cores_allowed"
 	TargetRSS                        = "target.memory.rss_bytes"
 	TargetMajorFaults                = "target.faults.major"

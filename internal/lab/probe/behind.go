@@ -64,8 +64,7 @@ func newBehind(proc procfs.FS, c *census) *behind {
 func (*behind) Name() string { return "services behind the target" }
 
 func (b *behind) Read(into map[string]float64) error {
-	// In another network namespace, the same address belongs to something else.
-	if b.of == nil || b.of.lost != nil || b.census.namespace != "" {
+	if b.of == nil || b.of.lost != nil {
 		return nil
 	}
 	b.look()
@@ -127,12 +126,23 @@ func (b *behind) look() {
 	}
 	b.next = now.Add(censusEvery)
 	for to := range b.census.destinations {
-		if !b.looked[to.String()] && LocalTarget(to.Addr()) {
+		// In another network namespace, this machine's addresses belong to something else.
+		switch here := b.census.namespace == "" && LocalTarget(to.Addr()); {
+		case b.looked[to.String()]:
+		case here:
 			b.follow(to.String(), func() (int, string, error) {
 				return findPID(b.of.root, int(to.Port()))
 			})
 			return
+		case to.Addr().Unmap().IsPrivate():
+			b.follow(to.String(), func() (int, string, error) {
+				return inContainer(b.of.root, plain(to))
+			})
+			return
 		}
+	}
+	if b.census.namespace != "" {
+		return
 	}
 	for to, inode := range b.census.paths {
 		if !b.looked[to] {

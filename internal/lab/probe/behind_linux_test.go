@@ -85,3 +85,39 @@ func TestAnotherProgramThatTheTargetHasStartedAndAsksIsFollowedToo(t *testing.T)
 		t.Errorf("behind the target are %v, want postgres and the helper", behinds)
 	}
 }
+
+// The address of a container's network is not this machine's own, but its processes are.
+func TestADatabaseInAContainerIsFollowed(t *testing.T) {
+	for name, c := range map[string]struct {
+		at       string // as /proc/net/tcp has it
+		behind   string
+		isTarget bool // the target is in a container of its own
+	}{
+		"from this machine":      {"030011AC:0050", "172.17.0.3:80/postgres", false},
+		"from another container": {"030011AC:0050", "172.17.0.3:80/postgres", true},
+		"nobody's address":       {"090011AC:0050", "", false},
+		"another machine":        {"08080808:0050", "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFakeProc(t)
+			f.process(process{pid: 20, parent: 1, name: "shop", start: 5, inodes: []int{1, 2}})
+			f.process(process{
+				pid: 30, parent: 1, name: "postgres", user: 150, start: 4, inodes: []int{100},
+			})
+			f.inNamespace(30, 1, "172.17.0.3", 100)
+			lines := strings.ReplaceAll(strings.Join([]string{
+				tcpLine("1F90", "0000", "0A", 1), tcpLine("9001", "FFFF", "01", 2),
+			}, "\n"), "0100007F:FFFF", c.at)
+			f.sockets(lines)
+			if c.isTarget {
+				f.inNamespace(20, 2, "172.17.0.2", 1)
+				f.write("20/net/tcp", tcpHead+lines+"\n")
+				f.write("20/net/dev", "theirs")
+			}
+			_, behinds := followed(t, f)
+			if c.behind == "" && len(behinds) > 0 || c.behind != "" && behinds[c.behind] != 1.5 {
+				t.Errorf("behind the target are %v, want %q", behinds, c.behind)
+			}
+		})
+	}
+}

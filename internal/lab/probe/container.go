@@ -23,6 +23,12 @@ func published(root string, forwarder int) (pid int, name string, err error) {
 	if !ok {
 		return 0, "", errors.New("its command line does not say where it forwards to")
 	}
+	return inContainer(root, to)
+}
+
+// inContainer finds the process that listens on an address which belongs to one of this machine's
+// network namespaces, as that of a container does.
+func inContainer(root string, to netip.AddrPort) (pid int, name string, err error) {
 	inodes, err := listenersAt(root, to)
 	if err != nil {
 		return 0, "", err

@@ -123,6 +123,7 @@ func TestTheTargetIsItsProcessAndThoseThatDescendFromIt(t *testing.T) {
 		"target.cpu.user_seconds":             3.11,
 		"target.cpu.system_seconds":           .75,
 		"target.cpu.seconds":                  3.86,
+		"target.cpu.ended_seconds":            .15,
 		"target.processes":                    3,
 		"target.threads":                      5,
 		"target.memory.rss_bytes":             7 * page,

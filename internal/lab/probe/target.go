@@ -53,6 +53,16 @@ type processes struct {
 	looked  int   // number of lookups of members
 	allowed int   // processors that it may run on; 0 if unknown
 	lost    error // why it can no longer be followed
+	// used is the processor time of each member at the last sample, without its children's, and
+	// left that of members which have ended since: their parents have it now.
+	used map[life]float64
+	left float64
+}
+
+// life is one process, whoever has its number later.
+type life struct {
+	pid   int
+	start uint64
 }
 
 // member is a process of the target. PIDs are reused, so it is identified by its start time too.
@@ -95,7 +105,8 @@ func (p *processes) Read(into map[string]float64) error {
 			return err
 		}
 	}
-	var seconds, user, system, rss, threads, descriptors, count, minor, major float64
+	var seconds, user, system, rss, threads, descriptors, count, minor, major, ended float64
+	used := make(map[life]float64, len(p.members))
 	var nearest fill
 	var denied error
 	living := p.members[:0]
@@ -109,6 +120,8 @@ func (p *processes) Read(into map[string]float64) error {
 		living = append(living, m)
 		u, s := now.user*tick, now.system*tick
 		own := u + s
+		used[life{m.pid, m.start}] = own
+		ended += (now.childUser + now.childSystem) * tick
 		if p.exact {
 			if own, err = cpuClock(m.pid); err != nil {
 				continue
@@ -134,6 +147,9 @@ func (p *processes) Read(into map[string]float64) error {
 		}
 	}
 	p.members = living // so that other users need not check start times
+	if !p.alone {
+		into[measure.TargetCPUEnded] = p.unseen(used, ended)
+	}
 	into[measure.TargetCPU] = seconds
 	into[measure.TargetCPUUser] = user
 	into[measure.TargetCPUSystem] = system
@@ -152,6 +168,18 @@ func (p *processes) Read(into map[string]float64) error {
 	}
 	into[measure.TargetDescriptors], into[measure.TargetDescriptorsMost] = descriptors, nearest.used
 	return nil
+}
+
+// unseen returns the processor time of processes that ended before they were members: ended is that
+// of all that have, as their parents have it, and used what each member has used itself.
+func (p *processes) unseen(used map[life]float64, ended float64) float64 {
+	for of, seconds := range p.used {
+		if _, lives := used[of]; !lives {
+			p.left += seconds
+		}
+	}
+	p.used = used
+	return max(ended-p.left, 0)
 }
 
 // check checks that the process is still the same one.

@@ -91,6 +91,9 @@ var Values = []measure.SampleName{
 		"processor time of the target, to the nanosecond where the kernel tells"),
 	measure.Counter(measure.TargetCPUUser, "its user time, in ticks of 10 ms"),
 	measure.Counter(measure.TargetCPUSystem, "its system time, in ticks of 10 ms"),
+	measure.Counter(measure.TargetCPUEnded,
+		"of its processor time, that of processes which ended before they were seen, such as "+
+			"programs that are started for each request"),
 	measure.Gauge(measure.TargetRSS,
 		"its resident memory; what processes share counts for each"),
 	measure.Counter(measure.TargetMajorFaults, "its page faults that had to read from a disk"),

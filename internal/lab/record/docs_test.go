@@ -66,6 +66,9 @@ func eachField(t reflect.Type, seen map[reflect.Type]bool, visit func(name strin
 		f := t.Field(i)
 		if !f.Anonymous {
 			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name == "-" {
+				continue // it is not written
+			}
 			visit(cmp.Or(name, f.Name))
 		}
 		eachField(f.Type, seen, visit)

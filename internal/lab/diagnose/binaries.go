@@ -1,0 +1,93 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+
+	"plimsoll/internal/lab/profile"
+)
+
+// binaries are shared libraries by how their files' names begin, and what each is for.
+// Distributions strip them, so a profile often has only the library's name for their functions:
+// "[libz.so.1.2.13]". What every program has, such as the C library, is not listed.
+var binaries = []struct{ begins, does string }{
+	{"libz.so", compresses}, {"libz-ng.so", compresses}, {"libdeflate.so", compresses},
+	{"libbrotli", compresses}, {"libzstd.so", compresses}, {"liblz4.so", compresses},
+	{"libbz2.so", compresses}, {"liblzma.so", compresses}, {"libsnappy.so", compresses},
+	{"libjpeg.so", draws}, {"libturbojpeg.so", draws}, {"libpng", draws}, {"libwebp", draws},
+	{"libtiff.so", draws}, {"libgif.so", draws}, {"libgd.so", draws}, {"libMagick", draws},
+	{"libGraphicsMagick", draws}, {"libvips", draws}, {"libheif.so", draws}, {"libavif.so", draws},
+	{"libcairo.so", draws}, {"libpixman", draws}, {"librsvg", draws}, {"libfreetype.so", draws},
+	{"libavcodec.so", "video and sound"}, {"libx264.so", "video and sound"},
+	{"libcrypto.so", "encryption and hashes"}, {"libssl.so", "TLS"},
+	{"libgnutls.so", "TLS"}, {"libnettle.so", "encryption and hashes"},
+	{"libgcrypt.so", "encryption and hashes"}, {"libmbedcrypto.so", "encryption and hashes"},
+	{"libsodium.so", "encryption and hashes"}, {"libgmp.so", "arithmetic with large numbers"},
+	{"libcrypt.so", stretches}, {"libargon2.so", stretches},
+	{"libpcre", "regular expressions"}, {"libre2.so", "regular expressions"},
+	{"libonig.so", "regular expressions"}, {"libhs.so", "regular expressions"},
+	{"libxml2.so", "XML and HTML"}, {"libxslt.so", "XML and HTML"}, {"libexpat.so", "XML and HTML"},
+	{"libyaml", "YAML"},
+	{"libjansson.so", "JSON"}, {"libjson-c.so", "JSON"}, {"libyajl.so", "JSON"},
+	{"libprotobuf", "protocol buffers"}, {"libsqlite3.so", "SQLite"},
+	{"libicu", "languages' rules (ICU)"}, {"libpq.so", "PostgreSQL's protocol"},
+	{"libmysqlclient.so", "MySQL's protocol"}, {"libmariadb.so", "MySQL's protocol"},
+	{"libopenblas", "arithmetic with matrices"}, {"libblas.so", "arithmetic with matrices"},
+	{"libmkl_", "arithmetic with matrices"}, {"libluajit", "scripts in Lua"},
+	{"liblua", "scripts in Lua"},
+}
+
+// What the libraries of some wastes are for.
+const (
+	compresses = "compression"
+	draws      = "pictures"
+	stretches  = "passwords that are stretched into keys"
+)
+
+// wastesOf are the wastes that a library without symbols may be at: by what the library is for, how
+// the waste's description begins. A library that is not here may be busy with many things.
+var wastesOf = map[string]string{
+	compresses:     "answers and data that are compressed",
+	draws:          "pictures that are encoded",
+	stretches:      "passwords that are stretched",
+	"XML and HTML": "XML or CSV that is read",
+	"YAML":         "settings and lists in YAML",
+}
+
+// binaryOf returns what the library that a frame only names is for; empty for other frames.
+func binaryOf(f profile.Frame) string {
+	name, is := strings.CutPrefix(f.Function, "[")
+	if !is {
+		return ""
+	}
+	for _, b := range binaries {
+		if strings.HasPrefix(name, b.begins) {
+			return b.does
+		}
+	}
+	return ""
+}
+
+// byBinaries returns prefixes of the names of frames that are known to be at a waste by their
+// library alone.
+func (w *waste) byBinaries() (all []string) {
+	for _, b := range binaries {
+		if of := wastesOf[b.does]; of != "" && strings.HasPrefix(w.what, of) {
+			all = append(all, "["+b.begins)
+		}
+	}
+	return all
+}
+
+// spender chooses the function that a stack's time is told as: the service's own or, if none was
+// seen, a library that is known by its name alone.
+func spender(stack []profile.Frame) (profile.Frame, bool) {
+	if f, is := profile.FirstUser(stack); is {
+		return f, true
+	}
+	i := slices.IndexFunc(stack, func(f profile.Frame) bool { return binaryOf(f) != "" })
+	if i < 0 {
+		return profile.Frame{}, false
+	}
+	return stack[i], true
+}

@@ -1,0 +1,56 @@
+package diagnose
+
+import (
+	"fmt"
+
+	"plimsoll/internal/lab/measure"
+)
+
+const (
+	// mostlyStarted is the minimum share of the processor time that programs use which end at once.
+	mostlyStarted = .25
+	// leastStarted is how many seconds they use for each request at least: to start even a small
+	// program takes about a millisecond. sameStarted is how much that may differ at half of the
+	// line: what is started by the clock is not started for requests.
+	leastStarted, sameStarted = .5e-3, 1.5
+)
+
+// startsPrograms is the finding that programs are started for each request, from the processor time
+// of what ended before it was seen. Workers that live for some seconds are seen. No profile of the
+// service shows what such programs do.
+func (e *Evidence) startsPrograms() *Finding {
+	line := e.AtLine.PerRequest(measure.TargetCPUEnded)
+	share := line / max(e.AtLine.PerRequest(measure.TargetCPU), 1e-9)
+	half := e.Half.PerRequest(measure.TargetCPUEnded)
+	if share < mostlyStarted || line < leastStarted || !near(line, half, sameStarted) {
+		return nil
+	}
+	return &Finding{
+		Claim: fmt.Sprintf("Programs are started for each request: those that end at once take %s "+
+			"of the service's processor time", percent(min(share, 1))),
+		Rank:       Cost,
+		Confidence: .8,
+		Evidence: []Fact{
+			{
+				What: "processor time of processes that ended before they were seen, for each " +
+					"request, at the line and at half of it",
+				Value: span(line) + ", " + span(half),
+			},
+			{
+				What:  "processor time of a request, with theirs",
+				Value: span(e.AtLine.PerRequest(measure.TargetCPU)),
+			},
+		},
+		Advice: []Action{
+			{
+				Text: "do their work in the process, by a library; or keep a few of them " +
+					"running, and talk to them",
+			},
+			{
+				Text:    "see which programs they are",
+				Command: e.filled("strace -f -e trace=execve -p PID 2>&1 | head -40"),
+			},
+		},
+		saves: &cure{saves: min(share, readingMost)},
+	}
+}

@@ -1,0 +1,47 @@
+package diagnose
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestProgramsThatAreStartedForEachRequestAreSeenWithoutAProfile(t *testing.T) {
+	lines := []string{
+		"before target.cpu.ended_seconds += .24", "half target.cpu.ended_seconds += .3",
+		"at-line target.cpu.ended_seconds += .6", "over target.cpu.ended_seconds += .8",
+	}
+	d := diagnosed(t, lines...)
+	f := d.found("cpu-hot-function")
+	if f == nil || f.Rank != Cost || f.Gain.Factor < 1.2 || !f.says("take 40.0 % of") ||
+		!f.says("execve") {
+		t.Fatalf("found %+v", f)
+	}
+	// No profile of the service contains them.
+	other := "at-line profile cpu nanoseconds 3600000000 main.work < main.handle < " +
+		"net/http.(*conn).serve"
+	if d = diagnosed(t, append(lines, other)...); d.found("cpu-hot-function") == nil {
+		t.Errorf("with a profile: found %v", names(d))
+	}
+	for name, change := range map[string][2]string{
+		"few": {
+			"at-line target.cpu.ended_seconds += .6", "at-line target.cpu.ended_seconds += .3",
+		},
+		"what is started by the clock": {
+			"half target.cpu.ended_seconds += .3", "half target.cpu.ended_seconds += .6",
+		},
+	} {
+		changed := strings.Split(
+			strings.Replace(strings.Join(lines, "\n"), change[0], change[1], 1), "\n")
+		if d := diagnosed(t, changed...); d.found("cpu-hot-function") != nil {
+			t.Errorf("%s: found %v", name, names(d))
+		}
+	}
+	// Without a profile the rule could not see what else it looks for.
+	d = diagnosed(t, "all target.cpu.ended_seconds += .01")
+	for _, n := range d.NotJudged {
+		if n.Rule == "cpu-hot-function" && n.Missing == "profile:cpu" {
+			return
+		}
+	}
+	t.Errorf("it was judged: %+v", d.NotJudged)
+}
