@@ -63,7 +63,7 @@ var honest = Counter{
 	"it may be the work that the service is there for",
 	func(e *Evidence) (string, bool) {
 		if w := e.wasting(); w != nil {
-			return w.what, false
+			return e.compressesFairly(w)
 		}
 		if e.startsPrograms() != nil {
 			return "programs that end at once", false

@@ -11,7 +11,8 @@ import (
 )
 
 // Spender is a function of the service that uses processor time, including what it calls in
-// libraries; or a library, if it is not known who calls it.
+// libraries; or a library, if it is not known who calls it,
+// with what it is for instead of a file.
 type Spender struct {
 	profile.Place
 	// PerRequest and AtHalf are the processor seconds per request, at the line and at half of it.
@@ -33,6 +34,9 @@ func (e *Evidence) spenders() (all []Spender) {
 	for _, at := range atLine.Top(profile.CPU, spender, spendersTold) {
 		if at.Share < leastTold {
 			break
+		}
+		if does := binaryOf(profile.Frame{Function: at.Function}); does != "" {
+			at.File, at.Line = does, 0
 		}
 		all = append(all, Spender{
 			Place:      at,
