@@ -34,7 +34,7 @@ demo: build ## Put a small shop behind the gateway, and find out how much it can
 # the code here, whose allocations are counted, are inlined. gin's codec for MessagePack, which no
 # example uses, takes longer to compile than any other package. A compiler that collects its garbage
 # less often (GOGC), for some more memory, takes a fifth less of the processor's time, staticcheck a
-# sixth, and tests 10 s in all. With the race detector they have too much memory for it, and in plain
+# sixth, and tests 10 s in all. With the race detector they would need too much memory, and in plain
 # some measure theirs: there only the compiler collects less, and it gives way to tests that have clocks
 # (nice). With the profile of cmd/plimsoll, its tests would need every package compiled once more.
 INLINED := std plimsoll/... honnef.co/go/tools/... golang.org/x/tools/...

@@ -71,15 +71,22 @@ func (e *Evidence) compressedFor(w *wasted) float64 {
 	return w.share * e.AtLine.PerRequest(measure.TargetCPU) / sent
 }
 
-// compressesFairly speaks for a library that compresses answers, if it takes no longer for that
-// than its usual levels do. Which functions of it run is not known.
+// compressesFairly speaks for a library that compresses, unless it takes longer for a byte of an
+// answer than the usual levels of zlib. Which functions of it run is not known: elsewhere than in a
+// server that is known to compress answers, it may decompress what clients send, or serve another
+// library. Nor are the usual costs of other libraries.
 func (e *Evidence) compressesFairly(w *wasted) (why string, fairly bool) {
-	if binaryOf(profile.Frame{Function: w.where[0].Function}) != compresses {
+	at := w.where[0].Function
+	if binaryOf(profile.Frame{Function: at}) != compresses {
 		return w.what, false
+	}
+	serves := programs[e.Run.Manifest.Machine.TargetServer].compresses.Text != ""
+	if !serves || !strings.HasPrefix(at, "[libz") || strings.HasPrefix(at, "[libzstd") {
+		return w.what + ", which may be what it is there for", true
 	}
 	each := e.compressedFor(w)
 	return fmt.Sprintf("%s, at %s for each byte of an answer; levels up to 7 of zlib take less "+
-		"than %s", w.what, span(each), span(compressesHard)), each > 0 && each < compressesHard
+		"than %s", w.what, span(each), span(compressesHard)), each < compressesHard
 }
 
 // binaryOf returns what the library that a frame only names is for; empty for other frames.

@@ -89,6 +89,7 @@ var commonWastes = []waste{
 			"slices.Insert", "slices.Delete", "container/list.", "java.util.ArrayList.contains",
 			"java.util.ArrayList.indexOf", "java.util.ArrayList.indexOfRange",
 			"java.util.ArrayList.remove", "java.util.ArrayList.fastRemove",
+			"java.util.ArrayList.batchRemove",
 			"java.util.AbstractCollection.contains", "java.util.LinkedList.node",
 			"java.util.LinkedList.get", "java.util.LinkedList.indexOf",
 			"java.util.LinkedList.contains", "java.util.Vector.indexOf",

@@ -144,16 +144,16 @@ const (
 )
 
 // computesMostOf returns the dependency whose processor time is most of the time that a request
-// takes, and most of the processor time in use, although the processors have room: requests that
-// come together wait for each other there.
+// takes, and most of the processor time in use, although the processors have room.
 func (e *Evidence) computesMostOf() (d dependency, is bool) {
 	host, target := e.reserve(hostProcessor), e.reserve(targetProcessor)
-	if !e.found() || !e.room() || host == nil || target == nil {
+	alone := e.unhurried()
+	if !e.found() || !e.room() || host == nil || target == nil || alone <= 0 {
 		return d, false
 	}
 	for _, d := range e.dependencies() {
 		cost := e.costsBehind(d)
-		if cost >= fewestBehind && cost >= mostlyBehind*e.unhurried() &&
+		if cost >= fewestBehind && cost >= mostlyBehind*alone &&
 			d.used >= .5*host.Used && d.used >= 1.5*target.Used {
 			return d, true
 		}
@@ -191,12 +191,15 @@ func (e *Evidence) unhurried() float64 {
 // mostOf is the finding that most of a request's time is a dependency's processor time.
 func (e *Evidence) mostOf(d dependency) *Finding {
 	cost, took := e.costsBehind(d), e.unhurried()
+	rank := Cost
+	if e.station() != nil || e.Over.Service() > 1.5*took { // requests wait for each other there
+		rank = Binding
+	}
 	f := &Finding{
 		Claim: fmt.Sprintf("A request that is alone takes %s, and for %s of that %s at %s "+
-			"computes: requests that come together wait for each other there, though the "+
-			"processors have room",
-			span(took), span(min(cost, took)), d.process, d.address),
-		Rank:       Binding,
+			"computes, though the processors have room", span(took), span(min(cost, took)),
+			d.process, d.address),
+		Rank:       rank,
 		Confidence: .7,
 		Evidence: []Fact{
 			{

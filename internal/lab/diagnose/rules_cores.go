@@ -108,7 +108,7 @@ func (e *Evidence) keptToFew() *Finding {
 		Confidence: .9,
 		Evidence: []Fact{
 			{
-				What: "processors that its first process may run on (affinity, cpuset), and those that " +
+				What: "processors that its processes may run on (affinity, cpuset), and those that " +
 					"the machine has",
 				Value: fmt.Sprintf("%.0f, %.0f", few, all),
 			},
@@ -217,10 +217,15 @@ func (e *Evidence) poolOfNode(used float64) bool {
 
 // sharesOut reports whether several processes share the work, and none is near the end of its
 // processor: that they use a whole one together is a coincidence. Threads of one process may share
-// a lock, as those of Python and Ruby do; a process of Node computes on one thread.
+// a lock, as those of Python and Ruby do, and the other process may be a shell that started it; the
+// workers of a known server, and processes of Node, compute on one thread each.
 func (e *Evidence) sharesOut() bool {
-	switch e.Run.Manifest.Machine.TargetRuntime {
-	case measure.RuntimeC, measure.RuntimeCpp, measure.RuntimeRust, measure.RuntimeNode:
+	switch m := &e.Run.Manifest.Machine; m.TargetRuntime {
+	case measure.RuntimeNode:
+	case measure.RuntimeC, measure.RuntimeCpp, measure.RuntimeRust:
+		if m.TargetServer == "" {
+			return false
+		}
 	default:
 		return false
 	}

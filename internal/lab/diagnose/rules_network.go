@@ -315,10 +315,15 @@ var networkRules = []Rule{
 			if !e.AtLine.Has(measure.TargetOutgoingEstablished) || e.freshTo() != "" {
 				return "", false
 			}
+			// Those that end at once are the service's only if one to the same address was seen
+			// before, by chance: at higher rates too, as that may come after the line's step.
 			seen := e.AtLine.Max(measure.TargetOutgoingEstablished) +
 				e.AtLine.Max(measure.TargetOutgoingTimeWait) +
 				e.AtLine.Max(measure.TargetOutgoingTimeWaitThere)
-			return number(seen) + " were seen to be the service's", seen < 1 || e.keepsAll()
+			left := e.fromTheLineOn(measure.TargetOutgoingTimeWait).most +
+				e.fromTheLineOn(measure.TargetOutgoingTimeWaitThere).most
+			return number(max(seen, left)) + " were seen to be the service's",
+				seen < 1 && left < fewClosed || e.keepsAll()
 		}}},
 		Unless: []string{"ports-exhausted", "database-connections-churn"},
 	},

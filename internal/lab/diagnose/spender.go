@@ -11,8 +11,7 @@ import (
 )
 
 // Spender is a function of the service that uses processor time, including what it calls in
-// libraries; or a library, if it is not known who calls it,
-// with what it is for instead of a file.
+// libraries; or a library, if it is not known who calls it, with what it is for instead of a file.
 type Spender struct {
 	profile.Place
 	// PerRequest and AtHalf are the processor seconds per request, at the line and at half of it.

@@ -13,6 +13,9 @@ const (
 	// program takes about a millisecond. sameStarted is how much that may differ at half of the
 	// line: what is started by the clock is not started for requests.
 	leastStarted, sameStarted = .5e-3, 1.5
+	// mostSpared is the maximum number of seconds that are spared for each request: interpreters
+	// start in some tens of milliseconds. A program that runs for longer works for the request.
+	mostSpared = 30e-3
 )
 
 // startsPrograms is the finding that programs are started for each request, from the processor time
@@ -26,8 +29,9 @@ func (e *Evidence) startsPrograms() *Finding {
 		return nil
 	}
 	return &Finding{
-		Claim: fmt.Sprintf("Programs are started for each request: those that end at once take %s "+
-			"of the service's processor time", percent(min(share, 1))),
+		Claim: fmt.Sprintf("Programs are started for each request, or workers replaced after a few: "+
+			"those that end at once take %s of the service's processor time",
+			percent(min(share, 1))),
 		Rank:       Cost,
 		Confidence: .8,
 		Evidence: []Fact{
@@ -44,13 +48,13 @@ func (e *Evidence) startsPrograms() *Finding {
 		Advice: []Action{
 			{
 				Text: "do their work in the process, by a library; or keep a few of them " +
-					"running, and talk to them",
+					"running, and talk to them; let workers serve some thousand requests",
 			},
 			{
 				Text:    "see which programs they are",
 				Command: e.filled("strace -f -e trace=execve -p PID 2>&1 | head -40"),
 			},
 		},
-		saves: &cure{saves: min(share, readingMost)},
+		saves: &cure{saves: min(share*min(1, mostSpared/line), readingMost)},
 	}
 }

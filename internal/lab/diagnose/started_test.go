@@ -36,6 +36,12 @@ func TestProgramsThatAreStartedForEachRequestAreSeenWithoutAProfile(t *testing.T
 			t.Errorf("%s: found %v", name, names(d))
 		}
 	}
+	// A program that runs for long does what the request is there for.
+	d = diagnosed(t, "all target.cpu.seconds += 90", "half target.cpu.ended_seconds += 30",
+		"at-line target.cpu.ended_seconds += 60", "over target.cpu.ended_seconds += 80")
+	if long := d.found("cpu-hot-function"); long == nil || long.Gain.Factor >= f.Gain.Factor {
+		t.Errorf("programs that run for long: found %+v", long)
+	}
 	// Without a profile the rule could not see what else it looks for.
 	d = diagnosed(t, "all target.cpu.ended_seconds += .01")
 	for _, n := range d.NotJudged {

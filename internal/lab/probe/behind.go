@@ -125,31 +125,39 @@ func (b *behind) look() {
 		return
 	}
 	b.next = now.Add(censusEvery)
+	here := b.census.namespace == ""
+	if here && b.lookHere() {
+		return
+	}
 	for to := range b.census.destinations {
-		// In another network namespace, this machine's addresses belong to something else.
-		switch here := b.census.namespace == "" && LocalTarget(to.Addr()); {
-		case b.looked[to.String()]:
-		case here:
-			b.follow(to.String(), func() (int, string, error) {
-				return findPID(b.of.root, int(to.Port()))
-			})
-			return
-		case to.Addr().Unmap().IsPrivate():
+		ours := here && LocalTarget(to.Addr())
+		if to.Addr().Unmap().IsPrivate() && !ours && !b.looked[to.String()] {
 			b.follow(to.String(), func() (int, string, error) {
 				return inContainer(b.of.root, plain(to))
 			})
 			return
 		}
 	}
-	if b.census.namespace != "" {
-		return
+}
+
+// lookHere finds the process behind one new address of this machine, if there is any. In another
+// network namespace, its addresses belong to something else.
+func (b *behind) lookHere() bool {
+	for to := range b.census.destinations {
+		if LocalTarget(to.Addr()) && !b.looked[to.String()] {
+			b.follow(to.String(), func() (int, string, error) {
+				return findPID(b.of.root, int(to.Port()))
+			})
+			return true
+		}
 	}
 	for to, inode := range b.census.paths {
 		if !b.looked[to] {
 			b.follow(to, func() (int, string, error) { return findHolder(b.of.root, inode) })
-			return
+			return true
 		}
 	}
+	return false
 }
 
 // follow adds the process behind an address, if it can be found.

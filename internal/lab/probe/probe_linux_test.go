@@ -214,16 +214,16 @@ func TestANumberThatWentToAnotherProcessIsNoLongerTheTargets(t *testing.T) {
 }
 
 func TestTheProcessorsThatAProcessMayRunOnAreCounted(t *testing.T) {
-	for status, want := range map[string]int{
-		"Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n":          2,
-		"Name:\tx\nCpus_allowed:\tffffffff,00000001\nMems_allowed:\t1\n": 33,
-		"Name:\tx\nCpus_allowed_list:\t0-1\n":                            0,
-		"Name:\tx\nCpus_allowed:\tmany\n":                                0,
-		"Name:\tx\nCpus_allowed:\t\n":                                    0,
-		"":                                                               0,
+	for status, want := range map[string][]uint32{
+		"Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n":          {3},
+		"Name:\tx\nCpus_allowed:\tffffffff,00000001\nMems_allowed:\t1\n": {1, 0xffffffff},
+		"Name:\tx\nCpus_allowed_list:\t0-1\n":                            nil,
+		"Name:\tx\nCpus_allowed:\tmany\n":                                nil,
+		"Name:\tx\nCpus_allowed:\t\n":                                    nil,
+		"":                                                               nil,
 	} {
-		if n := allowedTo([]byte(status)); n != want {
-			t.Errorf("%q says %d processors, want %d", status, n, want)
+		if groups := allowedTo([]byte(status)); !slices.Equal(groups, want) {
+			t.Errorf("%q says %x, want %x", status, groups, want)
 		}
 	}
 }

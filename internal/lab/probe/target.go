@@ -10,6 +10,7 @@ import (
 	"math/bits"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/procfs"
@@ -51,12 +52,13 @@ type processes struct {
 	members []member
 	fresh   int   // samples until the next lookup of members
 	looked  int   // number of lookups of members
-	allowed int   // processors that it may run on; 0 if unknown
+	allowed int   // processors that its busy processes may run on; 0 if unknown
 	lost    error // why it can no longer be followed
 	// used is the processor time of each member at the last sample, without its children's, and
-	// left that of members which have ended since: their parents have it now.
-	used map[life]float64
-	left float64
+	// left that of members which have ended since: their parents have it now. ended is what all
+	// that ended had used at the last sample.
+	used        map[life]float64
+	left, ended float64
 }
 
 // life is one process, whoever has its number later.
@@ -172,14 +174,19 @@ func (p *processes) Read(into map[string]float64) error {
 
 // unseen returns the processor time of processes that ended before they were members: ended is that
 // of all that have, as their parents have it, and used what each member has used itself.
+//
+// No parent has the time of a member that was not waited for, or whose parent ended first. So what
+// members leave counts only as far as ended has grown, which keeps the result from falling.
 func (p *processes) unseen(used map[life]float64, ended float64) float64 {
+	left := 0.0
 	for of, seconds := range p.used {
 		if _, lives := used[of]; !lives {
-			p.left += seconds
+			left += seconds
 		}
 	}
-	p.used = used
-	return max(ended-p.left, 0)
+	p.left += min(left, ended-p.ended)
+	p.used, p.ended = used, ended
+	return ended - p.left
 }
 
 // check checks that the process is still the same one.
@@ -203,10 +210,7 @@ func (p *processes) lookUp(first stat) error {
 	p.looked++
 	p.members = append(p.members[:0], member{pid: p.pid, start: first.start})
 	defer p.limits()
-	if status, err := readSmall(filepath.Join(p.root, strconv.Itoa(p.pid), "status"),
-		make([]byte, 8192)); err == nil {
-		p.allowed = allowedTo(status)
-	}
+	defer p.affinity()
 	if p.alone {
 		return nil
 	}
@@ -263,19 +267,50 @@ func (f fill) share() float64 {
 	return f.used / f.limit
 }
 
-// allowedTo returns how many processors a process may run on (sched_setaffinity, cpusets), from its
-// status file; 0 if unknown.
-func allowedTo(status []byte) (n int) {
+// affinity looks up on how many processors the processes may run that do the work: a master that is
+// mostly idle may run on all of them, and its workers on one (worker_cpu_affinity).
+func (p *processes) affinity() {
+	most := 0.0
+	for _, seconds := range p.used {
+		most = max(most, seconds)
+	}
+	var together []uint32
+	file := make([]byte, 8192)
+	for _, m := range p.members {
+		if p.used[life{m.pid, m.start}] < most/10 {
+			continue
+		}
+		status, err := readSmall(filepath.Join(p.root, strconv.Itoa(m.pid), "status"), file)
+		if err != nil {
+			continue
+		}
+		for i, group := range allowedTo(status) {
+			if i == len(together) {
+				together = append(together, 0)
+			}
+			together[i] |= group
+		}
+	}
+	p.allowed = 0
+	for _, group := range together {
+		p.allowed += bits.OnesCount32(group)
+	}
+}
+
+// allowedTo returns the processors that a process may run on (sched_setaffinity, cpusets), from its
+// status file: a bit for each, 32 to a group, the lowest first; nil if unknown.
+func allowedTo(status []byte) (groups []uint32) {
 	_, rest, _ := bytes.Cut(status, []byte("\nCpus_allowed:"))
 	mask, _, _ := bytes.Cut(rest, []byte("\n"))
 	for group := range bytes.SplitSeq(bytes.TrimSpace(mask), []byte(",")) {
-		v, err := strconv.ParseUint(string(group), 16, 64)
+		v, err := strconv.ParseUint(string(group), 16, 32)
 		if err != nil {
-			return 0
+			return nil
 		}
-		n += bits.OnesCount64(v)
+		groups = append(groups, uint32(v))
 	}
-	return n
+	slices.Reverse(groups)
+	return groups
 }
 
 // descriptors counts the descriptors of a process, which may have just ended.

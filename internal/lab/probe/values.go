@@ -152,7 +152,7 @@ var Values = []measure.SampleName{
 			"of all versions"),
 	measure.Counter(measure.TargetSafepointTime, "the time for which it has"),
 	measure.Gauge(measure.TargetCoresAllowed,
-		"processors that its first process may run on (affinity, cpuset); "+
+		"processors that its busy processes may run on (affinity, cpuset); "+
 			"of those that are offline too"),
 	measure.Gauge(measure.TargetDescriptors, "its open descriptors, of all its processes"),
 	measure.Gauge(measure.TargetDescriptorsMost, "those of the process that is nearest to its limit"),
