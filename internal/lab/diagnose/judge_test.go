@@ -123,6 +123,12 @@ func TestAServiceThatIsPinnedIsToldOfItsAffinity(t *testing.T) {
 		!f.says("taskset -pc") || f.says("GOMAXPROCS") || f.Gain.Factor < 3 {
 		t.Errorf("found %v: %+v", names(d), f)
 	}
+	// Objectives may be missed long before they are in use to the full.
+	early := append(lines, "all target.cores_allowed = 2", "at-line target.cpu.seconds += 1.3",
+		"over target.cpu.seconds += 1.5")
+	if d := diagnosed(t, early...); d.found("single-threaded") == nil {
+		t.Errorf("65 %% at the line: found %v", names(d))
+	}
 	// It waits for something else, or the other processors are busy with others.
 	for _, line := range []string{
 		"all target.cpu.seconds += .8", "all host.cpu.busy_seconds += 7.9",

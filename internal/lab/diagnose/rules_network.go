@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -274,8 +275,9 @@ var networkRules = []Rule{
 				return nil
 			}
 			who := "the service closes them"
-			if e.AtLine.Mean(measure.TargetOutgoingTimeWaitThere) >
-				e.AtLine.Mean(measure.TargetOutgoingTimeWait) {
+			here := e.closedFirst(measure.TargetOutgoingTimeWait)
+			there := e.closedFirst(measure.TargetOutgoingTimeWaitThere)
+			if there > here {
 				who = "the upstream closes them"
 			}
 			others := "others"
@@ -295,11 +297,11 @@ var networkRules = []Rule{
 					},
 					{
 						What:  "connections that the service closed first",
-						Value: number(e.AtLine.Mean(measure.TargetOutgoingTimeWait)),
+						Value: number(here),
 					},
 					{
 						What:  "and its upstreams",
-						Value: number(e.AtLine.Mean(measure.TargetOutgoingTimeWaitThere)),
+						Value: number(there),
 					},
 				},
 				Where:  e.Places[classHandshake],
@@ -317,13 +319,13 @@ var networkRules = []Rule{
 			}
 			// Those that end at once are the service's only if one to the same address was seen
 			// before, by chance: at higher rates too, as that may come after the line's step.
-			seen := e.AtLine.Max(measure.TargetOutgoingEstablished) +
-				e.AtLine.Max(measure.TargetOutgoingTimeWait) +
+			open := e.AtLine.Max(measure.TargetOutgoingEstablished)
+			here := e.AtLine.Max(measure.TargetOutgoingTimeWait) +
 				e.AtLine.Max(measure.TargetOutgoingTimeWaitThere)
-			left := e.fromTheLineOn(measure.TargetOutgoingTimeWait).most +
+			later := e.fromTheLineOn(measure.TargetOutgoingTimeWait).most +
 				e.fromTheLineOn(measure.TargetOutgoingTimeWaitThere).most
-			return number(max(seen, left)) + " were seen to be the service's",
-				seen < 1 && left < fewClosed || e.keepsAll()
+			return number(open+max(here, later)) + " were seen to be the service's",
+				open+here < 1 && later < fewClosed || e.keepsAll()
 		}}},
 		Unless: []string{"ports-exhausted", "database-connections-churn"},
 	},
@@ -441,6 +443,13 @@ func (e *Evidence) closers() (service, clients float64, counted bool) {
 		}
 	}
 	return 0, 0, false
+}
+
+// closedFirst returns how many connections of the service to others were remembered as closed, under
+// one of the names for that: at the line or, if none was known to be the service's by then, beyond
+// it.
+func (e *Evidence) closedFirst(name string) float64 {
+	return cmp.Or(e.AtLine.Mean(name), e.fromTheLineOn(name).most)
 }
 
 // keepsAll reports whether the service has the same number of connections to others all the time,
