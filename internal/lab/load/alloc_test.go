@@ -100,7 +100,9 @@ func TestARequestDoesNotAlloc(t *testing.T) {
 			}
 			inOneOf(t, 10, "a machine that does a thousand requests more in a second", func() bool {
 				long, many := allocations(t, o)
-				if more := int64(long) - int64(short); more > 200 {
+				// A stream allocates when it is first used, and one that is late uses more of them.
+				most := int64(200 + 3*o.Connections*o.Streams)
+				if more := int64(long) - int64(short); more > most {
 					t.Errorf("%d more requests made %d more allocations", many-few, more)
 				}
 				return many >= few+1000
