@@ -5,13 +5,13 @@ gain that the finding predicted beside the gain that the cure brought. Writes be
 
     python3 bench/patients.py --plimsoll ./plimsoll                      all of them; one to two minutes for each survey
     python3 bench/patients.py --plimsoll ./plimsoll lock onecore         only these
-    python3 bench/patients.py --plimsoll ./plimsoll --half D             only those of a half, or all thirteen with --half ABCDEFGHIJKLM
+    python3 bench/patients.py --plimsoll ./plimsoll --half D             only those of a half, or of every half with --half all
     python3 bench/patients.py --plimsoll ./plimsoll --keep runs          and keep the run directories
     python3 bench/patients.py --plimsoll ./plimsoll --again runs         survey nothing: diagnose kept runs once more
 
 examples/patients/patients.json lists them. An entry has:
   name, folder      what it is called, and where its code is under examples/patients
-  half              A: rules were developed against it; B to M: held back until they were done. The first patients are in none
+  half              A: rules were developed against it; any other: held back until they were done. The first patients are in none
   disease, cure     a sentence each, for a person
   rule              the rule that has to fire first; a service that is sick in two ways has rules instead, in the order in which they give,
                     and is surveyed once more with only the first disease cured; a healthy one has neither, and no cure
@@ -255,13 +255,17 @@ def listed():
         return json.load(f)
 
 
-def choose(names, halves):
+def choose(names, half):
     patients = listed()
     known = [p["name"] for p in patients]
     unknown = [n for n in names if n not in known]
     if unknown:
         sys.exit("there is no patient %s: there are %s" % (", ".join(unknown), ", ".join(known)))
-    return [p for p in patients if (not names or p["name"] in names) and (not halves or p.get("half", "none") in halves)]
+
+    def in_half(p):
+        return not half or p.get("half") == half or (half == "all" and "half" in p)
+
+    return [p for p in patients if (not names or p["name"] in names) and in_half(p)]
 
 
 def parse():
@@ -272,7 +276,7 @@ def parse():
     p.add_argument("--keep", default="", metavar="DIR", help="keep the run directories here")
     p.add_argument("--again", default="", metavar="DIR", help="survey nothing: diagnose the runs that --keep has kept")
     p.add_argument("--sick", action="store_true", help="only as they are, and not cured: half the time, and no gain to compare with")
-    p.add_argument("--half", default="", choices=halves + ["".join(halves)], help="only the patients of these halves")
+    p.add_argument("--half", default="", choices=halves + ["all"], help="only the patients of this half, or of every half")
     p.add_argument("--port", type=int, default=18800, help="the services listen here, and show their insides on the next one")
     p.add_argument("names", nargs="*", help="patients (all)")
     a = p.parse_args()

@@ -153,7 +153,7 @@ func TestHelpNamesHalvesThatCanBeSurveyed(t *testing.T) {
 			most++
 		}
 	}
-	shown := regexp.MustCompile(`--half ([A-Z]+)`).FindAllStringSubmatch(help, -1)
+	shown := regexp.MustCompile(`--half (\w+)`).FindAllStringSubmatch(help, -1)
 	counts := []string{}
 	for _, half := range shown {
 		out, err := exec.Command("/usr/bin/python3", "-B", "-c",
