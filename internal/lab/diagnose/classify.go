@@ -320,6 +320,15 @@ func placeIn(class string) func(stack []profile.Frame) (profile.Frame, bool) {
 	}
 }
 
+// classBit returns the class's bit in the index; 0 for one that is not known by names.
+func classBit(name string) uint64 {
+	i := slices.IndexFunc(classes, func(c class) bool { return c.name == name })
+	if i < 0 {
+		return 0
+	}
+	return 1 << i
+}
+
 // garbage finds which classes allocated at the line.
 func (e *Evidence) garbage() {
 	p := e.AtLine.Profile(kindAllocs)

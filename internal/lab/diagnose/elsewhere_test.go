@@ -255,6 +255,50 @@ func TestClassesAreKnownInOtherLanguages(t *testing.T) {
 	}
 }
 
+func TestTheCallIsNamedAndNotTheWayToIt(t *testing.T) {
+	d := ofRuntime(t, measure.RuntimeNode, "", fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s",
+		.6*4e9, "v8::internal::JsonParser::ParseJsonValue@node: < "+
+			"v8::internal::JsonParser::ParseJson@node: < v8::internal::Builtin_JsonParse@node: < "+
+			"Builtins_CEntry@node: < load@shop/main.js < handle@shop/main.js"))
+	f := d.found("json-hot")
+	if f == nil || !slices.ContainsFunc(f.Evidence, func(f Fact) bool {
+		return f.Value == "v8::internal::JsonParser::ParseJson, 100 % of that"
+	}) {
+		t.Errorf("found %+v", f)
+	}
+}
+
+func TestAdviceAboutTheProcessorIsInTheRuntimesOwnTerms(t *testing.T) {
+	rules := map[string]bool{}
+	for _, r := range Rules() {
+		rules[r.Name] = true
+	}
+	for rule, terms := range ownTerms {
+		if !rules[rule] {
+			t.Errorf("there is no rule %s", rule)
+		}
+		for runtime := range terms {
+			if _, known := languages[runtime]; !known && runtime != measure.RuntimeC {
+				t.Errorf("%s: there is no runtime %s", rule, runtime)
+			}
+		}
+	}
+	for runtime, stack := range map[string]string{
+		measure.RuntimeGo:      "encoding/json.Marshal < main.handle < net/http.(*conn).serve",
+		measure.RuntimeNode:    "v8::internal::JsonParser::ParseJsonValue < copy < handle",
+		measure.RuntimeCPython: "iterencode@json/encoder.py < copy < handle",
+	} {
+		d := ofRuntime(t, runtime, "",
+			fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .5*4e9, stack))
+		f := d.found("json-hot")
+		for other, terms := range ownTerms["json-hot"] {
+			if f == nil || f.says(terms.Text) != (other == runtime) {
+				t.Errorf("%s is advised for %s: %+v", runtime, other, f)
+			}
+		}
+	}
+}
+
 func TestTablesThatAreMadeForEachRequestAreWaste(t *testing.T) {
 	d := diagnosed(t,
 		fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .6*4e9,

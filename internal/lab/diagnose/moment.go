@@ -188,3 +188,20 @@ func (m *Moment) Failed(kinds ...measure.Kind) float64 {
 	}
 	return float64(n) / all
 }
+
+// inFlight returns how many requests the generator had under way on average.
+func (m *Moment) inFlight() float64 {
+	if m == nil {
+		return 0
+	}
+	sum, n := 0.0, 0.0
+	for i := range m.Step.Windows {
+		if w := &m.Step.Windows[i]; m.Step.Judged(w.End()) {
+			sum, n = sum+float64(w.InFlight), n+1
+		}
+	}
+	if n == 0 {
+		return m.Inside()
+	}
+	return sum / n
+}

@@ -167,6 +167,22 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 	if d.found("concurrency-limited") == nil {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
 	}
+	// Several processes keep idle connections beside those that are taken when many wait.
+	uneven := []string{
+		"all target.outgoing.established = 8", "at-line " + pool + "8", "over " + pool + "6",
+	}
+	d = diagnosed(t, slices.Concat(uneven, stuck)...)
+	if f = d.found("concurrency-limited"); f == nil ||
+		!strings.Contains(f.Claim, "6 connections to 192.0.2.7:5432 (usually PostgreSQL), however many") {
+		t.Errorf("found %+v, held back %+v", f, d.HeldBack)
+	}
+	// If the service has many connections to another address, requests may wait there.
+	d = diagnosed(t, slices.Concat(uneven, stuck, []string{
+		"at-line target.outgoing.to.192.0.2.8:80 = 12", "over target.outgoing.to.192.0.2.8:80 = 40",
+	})...)
+	if f = d.found("concurrency-limited"); f != nil && strings.Contains(f.Claim, "192.0.2.7") {
+		t.Errorf("found %+v", f)
+	}
 	// A connection for each request is not a pool: the dependency is slow.
 	d = diagnosed(t, append([]string{
 		"all target.outgoing.established = 5", "at-line " + pool + "12", "over " + pool + "60",

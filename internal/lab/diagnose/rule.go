@@ -132,6 +132,9 @@ func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJud
 	for _, a := range r.Advice {
 		f.Advice = append(f.Advice, Action{a.Text, e.filled(a.Command)})
 	}
+	if a, known := ownTerms[r.Name][e.Run.Manifest.Machine.TargetRuntime]; known {
+		f.Advice = append(f.Advice, a)
+	}
 	f.Advice = append(f.Advice, e.startedWith(r.Name)...)
 	if len(f.Evidence) > 0 {
 		f.Evidence[0].Threshold, f.Evidence[0].Reason = r.Threshold, r.Reason

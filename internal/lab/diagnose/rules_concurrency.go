@@ -2,10 +2,8 @@ package diagnose
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"plimsoll/internal/lab/measure"
 )
@@ -89,8 +87,9 @@ type places struct {
 	to      string  // the address, if the places are connections to one
 	toThere float64 // how many of them
 	// asks says that there are more connections than toThere, and that an answer is awaited on
-	// toThere of them at once.
-	asks bool
+	// toThere of them at once. crowded says that there are toThere connections when far more
+	// requests are under way, and others at other times.
+	asks, crowded bool
 	// fitted says that two independent counts agree: the station that was fitted to gentle steps,
 	// and the requests inside by Little's law. It also says that these requests mostly do not
 	// compute.
@@ -116,6 +115,10 @@ func (e *Evidence) places() *places {
 	if p.to, p.toThere = e.narrow(little); p.to == "" {
 		p.to, p.toThere = e.fewAsked(little)
 		p.asks = p.to != ""
+	}
+	if p.to == "" {
+		p.to, p.toThere = e.fewOpen(little)
+		p.crowded = p.to != ""
 	}
 	s, few := e.station(), e.fewAsk()
 	p.n = max(math.Round(little), 1)
@@ -162,125 +165,6 @@ func (e *Evidence) alone() float64 {
 		}
 	}
 	return least
-}
-
-// narrow finds an address to which the service has the same number of connections at all rates from
-// the line on, all of them taken, while more requests wait than there are connections.
-func (e *Evidence) narrow(little float64) (to string, n float64) {
-	for _, at := range e.sampledOf(measure.OutgoingTo) {
-		open := e.fromTheLineOn(measure.OutgoingTo + at)
-		// A lone request may do more than hold a connection. How long it holds one then shows in
-		// how requests delay each other.
-		as := e.station() != nil && float64(e.station().Workers) == open.most
-		if open.count < 2 || open.least < .9*open.most || e.Over.inFlight() < 2*open.most ||
-			little/open.most < mostlyFull || little/open.most > 1.3 && !as || e.onlyThread(at) {
-			continue
-		}
-		if to == "" || open.most < n {
-			to, n = at, open.most
-		}
-	}
-	return to, n
-}
-
-// fewAsked finds an address that the service asks few things at once, and almost always the same
-// number while far more requests are under way. Something between them lets few requests through:
-// if the dependency were the limit, all requests would wait there.
-func (e *Evidence) fewAsked(little float64) (to string, n float64) {
-	for _, at := range e.sampledOf(measure.OutgoingWaiting) {
-		most := e.fromTheLineOn(measure.OutgoingWaiting + at).most
-		all := e.whileCrowded(measure.OutgoingWaiting+at, farMoreInside*most)
-		if all.count < 3 || all.mean() < mostlyAsked*most ||
-			!near(little, most, 1/mostlyFull) || e.onlyThread(at) {
-			continue
-		}
-		if to == "" || most < n {
-			to, n = at, most
-		}
-	}
-	return to, n
-}
-
-const (
-	// farMoreInside is how many requests must be under way per place for all places to be taken.
-	farMoreInside = 4
-	// mostlyAsked is the minimum ratio of the mean number of awaited answers to the highest one, if
-	// there cannot be more. It is below 1 because requests that have a place also compute.
-	mostlyAsked = .65
-)
-
-// whileCrowded returns a gauge over all steps in which at least that many requests were under way.
-func (e *Evidence) whileCrowded(name string, requests float64) (g gauge) {
-	for i := range e.Run.Steps {
-		if m := (&Moment{Step: &e.Run.Steps[i]}); requests > 0 && m.inFlight() >= requests {
-			g.add(m, name)
-		}
-	}
-	return g
-}
-
-// sampledOf returns what follows a prefix in the names of samples, sorted.
-func (e *Evidence) sampledOf(prefix string) []string {
-	names := map[string]bool{}
-	for i := range e.Run.Steps {
-		for _, sample := range e.Run.Steps[i].Samples {
-			for name := range sample.Values {
-				if rest, is := strings.CutPrefix(name, prefix); is {
-					names[rest] = true
-				}
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
-// gauge summarizes a gauge over several steps.
-type gauge struct {
-	least, most, sum float64
-	count            int // number of samples
-}
-
-func (g *gauge) add(m *Moment, name string) {
-	all, _, _ := m.values(name)
-	for _, v := range all {
-		if g.count++; g.count == 1 {
-			g.least = v
-		}
-		g.least, g.most, g.sum = min(g.least, v), max(g.most, v), g.sum+v
-	}
-}
-
-func (g *gauge) mean() float64 { return g.sum / max(float64(g.count), 1) }
-
-// fromTheLineOn returns a gauge over all steps near the line and beyond it. A value that is sampled
-// rarely may be missing in any single step.
-func (e *Evidence) fromTheLineOn(name string) (g gauge) {
-	const near = .95
-	for i := range e.Run.Steps {
-		m := &Moment{Step: &e.Run.Steps[i], near: e.Run.Manifest.Machine.TargetLocal}
-		if e.Line == 0 || m.Step.Plan.Rate < near*e.Line {
-			continue
-		}
-		g.add(m, name)
-	}
-	return g
-}
-
-// inFlight returns how many requests the generator had under way on average.
-func (m *Moment) inFlight() float64 {
-	if m == nil {
-		return 0
-	}
-	sum, n := 0.0, 0.0
-	for i := range m.Step.Windows {
-		if w := &m.Step.Windows[i]; m.Step.Judged(w.End()) {
-			sum, n = sum+float64(w.InFlight), n+1
-		}
-	}
-	if n == 0 {
-		return m.Inside()
-	}
-	return sum / n
 }
 
 func judgeConcurrency(e *Evidence) *Finding {
@@ -412,6 +296,9 @@ func (e *Evidence) waitFor(p *places) string {
 	case p.asks:
 		return fmt.Sprintf(": %s is asked for %.0f at a time, however many wait",
 			e.named(p.to), p.toThere)
+	case p.crowded:
+		return fmt.Sprintf(": there are %.0f connections to %s, however many wait",
+			p.toThere, e.named(p.to))
 	case p.to != "" && p.toThere == 1:
 		return fmt.Sprintf(": there is one connection to %s, and it is taken all the time",
 			e.named(p.to))
@@ -456,6 +343,13 @@ func (e *Evidence) concurrencyFacts(p *places) []Fact {
 			What: "connections to " + e.named(p.to) + " on which an answer is waited for while four " +
 				"times as many requests are under way, or more: on average and at most; connections there",
 			Value: fmt.Sprintf("%s, %s; %s", number(asked.mean()), number(asked.most),
+				number(e.fromTheLineOn(measure.OutgoingTo+p.to).most)),
+		})
+	} else if p.crowded {
+		facts = append(facts, Fact{
+			What: "connections to " + e.named(p.to) + " while over four times as many requests are " +
+				"under way; at most at other times",
+			Value: fmt.Sprintf("%s; %s", number(p.toThere),
 				number(e.fromTheLineOn(measure.OutgoingTo+p.to).most)),
 		})
 	} else if p.to != "" {

@@ -20,16 +20,14 @@ var processorRules = []Rule{
 		"a line of log costs some microseconds: a quarter of the processor time is more than "+
 			"logs should cost",
 		Action{
-			Text: "log less on the path of a request: one line, sampled where there are many, " +
-				"no source position, no attributes that are made when nobody reads them " +
-				"(slog.Logger.Enabled)",
+			Text: "log less on the path of a request: one line, sampled where there are many",
 		}),
 	costly("json-hot", classJSON, .3, "JSON takes %s of the processor time",
 		"a service that passes data on spends 10 to 20 % on it; more means that the same is "+
 			"encoded again and again, or too much of it",
 		Action{
 			Text: "encode what does not change once, and keep the bytes; " +
-				"leave out fields that nobody reads; stream with json.Encoder into a pooled buffer",
+				"leave out fields that nobody reads",
 		}),
 	costly("reflection-hot", classReflection, .25, "Reflection takes %s of the processor time",
 		"access to a field by reflection costs tens of times as much as compiled access",
@@ -42,9 +40,7 @@ var processorRules = []Rule{
 		"a full handshake costs as much as some hundred small requests: "+
 			"with kept connections and resumption it is a few percent",
 		Action{
-			Text: "resume sessions: do not set SessionTicketsDisabled, and share ticket keys " +
-				"between instances (tls.Config.SetSessionTicketKeys); in nginx ssl_session_cache " +
-				"shared:tls:10m, and ssl_session_tickets on with ssl_session_ticket_key",
+			Text: "resume sessions: keep tickets on, with keys that all instances share",
 		},
 		Action{
 			Text:    "use an ECDSA P-256 certificate: its handshake costs a tenth of RSA's",
@@ -98,9 +94,11 @@ var processorRules = []Rule{
 }
 
 // called returns the library function that a place calls, if most of its time in a class is spent
-// in that one function. A reader who looks for the place's line looks for that call.
+// in that one function. A reader who looks for the place's line looks for that call. What lies
+// between, such as an engine's way into its own C++ code, is passed over if a function that is
+// known to be of the class follows.
 func (e *Evidence) called(class string, at profile.Place) []Fact {
-	choose := placeIn(class)
+	choose, known := placeIn(class), classBit(class)
 	weights := e.AtLine.Profile(kindCPU).Classify(profile.CPU, func(stack []profile.Frame) string {
 		own, ok := choose(stack)
 		i := slices.Index(stack, own)
@@ -109,6 +107,11 @@ func (e *Evidence) called(class string, at profile.Place) []Fact {
 			return ""
 		case i == 0:
 			return at.Function // its own code
+		}
+		for _, f := range slices.Backward(stack[:i]) {
+			if classIndex.of(f)&known != 0 {
+				return f.Function
+			}
 		}
 		return stack[i-1].Function
 	})

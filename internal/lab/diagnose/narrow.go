@@ -1,0 +1,76 @@
+package diagnose
+
+import "plimsoll/internal/lab/measure"
+
+// These look for an address to which few connections, or few questions, go at a time while more
+// requests are under way: what bounds them lets few requests in.
+
+// narrow finds an address to which the service has the same number of connections at all rates from
+// the line on, all of them taken, while more requests wait than there are connections.
+func (e *Evidence) narrow(little float64) (to string, n float64) {
+	for _, at := range e.sampledOf(measure.OutgoingTo) {
+		open := e.fromTheLineOn(measure.OutgoingTo + at)
+		// A lone request may do more than hold a connection. How long it holds one then shows in
+		// how requests delay each other.
+		as := e.station() != nil && float64(e.station().Workers) == open.most
+		if open.count < 2 || open.least < .9*open.most || e.Over.inFlight() < 2*open.most ||
+			little/open.most < mostlyFull || little/open.most > 1.3 && !as || e.onlyThread(at) {
+			continue
+		}
+		if to == "" || open.most < n {
+			to, n = at, open.most
+		}
+	}
+	return to, n
+}
+
+// fewAsked finds an address that the service asks few things at once, and almost always the same
+// number while far more requests are under way. Something between them lets few requests through:
+// if the dependency were the limit, all requests would wait there.
+func (e *Evidence) fewAsked(little float64) (to string, n float64) {
+	for _, at := range e.sampledOf(measure.OutgoingWaiting) {
+		most := e.fromTheLineOn(measure.OutgoingWaiting + at).most
+		all := e.whileCrowded(measure.OutgoingWaiting+at, farMoreInside*most)
+		if all.count < 3 || all.mean() < mostlyAsked*most ||
+			!near(little, most, 1/mostlyFull) || e.onlyThread(at) {
+			continue
+		}
+		if to == "" || most < n {
+			to, n = at, most
+		}
+	}
+	return to, n
+}
+
+// fewOpen finds an address to which the service has the same number of connections whenever far more
+// requests are under way, however many idle ones it keeps at other times. Several processes that
+// each have a few places do not share the requests evenly, so their line comes before all places
+// are taken. Where there are far more connections to another address, requests may wait there.
+func (e *Evidence) fewOpen(little float64) (to string, n float64) {
+	most, elsewhere := map[string]float64{}, 0.0
+	addresses := e.sampledOf(measure.OutgoingTo)
+	for _, at := range addresses {
+		most[at] = e.fromTheLineOn(measure.OutgoingTo + at).most
+		elsewhere = max(elsewhere, most[at])
+	}
+	for _, at := range addresses {
+		all := e.whileCrowded(measure.OutgoingTo+at, farMoreInside*most[at])
+		if all.count < 2 || all.most < 2 || all.least < .9*all.most ||
+			!near(little, all.most, 1/mostlyFull) || elsewhere > farMoreInside*all.most ||
+			e.onlyThread(at) {
+			continue
+		}
+		if to == "" || all.most < n {
+			to, n = at, all.most
+		}
+	}
+	return to, n
+}
+
+const (
+	// farMoreInside is how many requests must be under way per place for all places to be taken.
+	farMoreInside = 4
+	// mostlyAsked is the minimum ratio of the mean number of awaited answers to the highest one, if
+	// there cannot be more. It is below 1 because requests that have a place also compute.
+	mostlyAsked = .65
+)
