@@ -63,12 +63,12 @@ class Office:
 
 def berths(landing):
     """Where the trawler may land, the nearest first, each with a pass."""
-    all = []
+    found = []
     for berth in range(BERTHS):
         word = "%d %d" % (landing["landing"], berth)
         seal = hashlib.pbkdf2_hmac("sha256", word.encode(), KEY, ROUNDS)
-        all.append({"berth": berth, "metres": 40 + seal[0] * 3, "pass": seal.hex()})
-    return sorted(all, key=lambda berth: (berth["metres"], berth["berth"]))
+        found.append({"berth": berth, "metres": 40 + seal[0] * 3, "pass": seal.hex()})
+    return sorted(found, key=lambda berth: (berth["metres"], berth["berth"]))
 
 
 class Visit(BaseHTTPRequestHandler):
