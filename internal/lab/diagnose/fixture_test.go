@@ -56,6 +56,7 @@ var stages = []struct {
 //	STAGE service DURATION       how long each request takes
 //	STAGE failed KIND SHARE      the share of the requests that end in this way
 //	STAGE goodput RATE           requests that end well, per second
+//	STAGE peak N                 the most requests that were under way at once
 //	STAGE connections RATE       connections that are made, per second
 //	STAGE kept N                 the number of connections that the generator keeps
 //	STAGE generator REASON       the generator was the limit
@@ -162,6 +163,8 @@ func (f *fixture) set(stage string, words []string) error {
 		step.Totals.Ended[measure.OK] = uint64(value * fixtureSeconds)
 	case words[0] == "kept":
 		step.Plan.Connections = int(value)
+	case words[0] == "peak":
+		step.Totals.Peak = int(value)
 	case words[0] == "connections":
 		step.Totals.ConnectionsMade = uint64(value * fixtureSeconds)
 	case words[0] == "closing":

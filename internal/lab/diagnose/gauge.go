@@ -49,13 +49,15 @@ func (g *gauge) add(m *Moment, name string) {
 
 func (g *gauge) mean() float64 { return g.sum / max(float64(g.count), 1) }
 
+// fromLine is the share of the line from which on a rate counts as at the line or beyond it.
+const fromLine = .95
+
 // fromTheLineOn returns a gauge over all steps near the line and beyond it. A value that is sampled
 // rarely may be missing in any single step.
 func (e *Evidence) fromTheLineOn(name string) (g gauge) {
-	const near = .95
 	for i := range e.Run.Steps {
 		m := &Moment{Step: &e.Run.Steps[i], near: e.Run.Manifest.Machine.TargetLocal}
-		if e.Line == 0 || m.Step.Plan.Rate < near*e.Line {
+		if e.Line == 0 || m.Step.Plan.Rate < fromLine*e.Line {
 			continue
 		}
 		g.add(m, name)

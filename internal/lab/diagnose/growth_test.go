@@ -37,6 +37,18 @@ var leaking = []string{
 	"after target.memory.rss_bytes = 230000000 to 240000000",
 }
 
+func TestAHeapThatGrowsInJumpsIsNotALeak(t *testing.T) {
+	d := diagnosed(t,
+		"before target.memory.rss_bytes = 100000000 to 120000000",
+		"half target.memory.rss_bytes = 120000000 to 165000000",
+		"at-line target.memory.rss_bytes = 165000000 to 168000000",
+		"over target.memory.rss_bytes = 166000000 to 169000000",
+		"after target.memory.rss_bytes = 225000000 to 240000000")
+	if d.found("leak") != nil {
+		t.Errorf("found %v", names(d))
+	}
+}
+
 func TestALeakSetsTheLineWhereWhatWasServedBeforeFailsLater(t *testing.T) {
 	run := newFixture(t, append(strings.Split(base, "\n"), leaking...)...).open(t)
 	if f := Run(run).found("leak"); f == nil || f.Rank != Risk {

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -45,6 +46,43 @@ func (e *Evidence) recursion(at profile.Place) string {
 	return "calls of itself, many deep: the same is likely to be computed again and again"
 }
 
+// comparesMuch is how many times as much processor time comparisons take as the sort that asks for
+// them if they are the waste. Where they only compare, it is about once.
+const comparesMuch = 4
+
+// comparison returns a text if most of a function's time is spent in its own code, in comparisons for
+// a sort which cost far more than the sort; empty otherwise. What they call of a library is a kind of
+// waste of its own.
+func (e *Evidence) comparison(at profile.Place) string {
+	const here, elsewhere, sorting = "here", "elsewhere", "sorting"
+	sorts := func(f profile.Frame) bool {
+		return slices.ContainsFunc(sorters, func(n string) bool { return fits(f.Function, n) })
+	}
+	weights := e.AtLine.Profile(kindCPU).Classify(profile.CPU, func(stack []profile.Frame) string {
+		own := slices.IndexFunc(stack, profile.User)
+		sort := slices.IndexFunc(stack, sorts)
+		if sort >= 0 && (own < 0 || sort < own) {
+			return sorting
+		}
+		if place, ok := placeIn(classOwn)(stack); !ok || place.Function != at.Function {
+			return ""
+		}
+		callers := stack[own+1:]
+		if next := slices.IndexFunc(callers, profile.User); next >= 0 {
+			callers = callers[:next]
+		}
+		if own == 0 && slices.ContainsFunc(callers, sorts) {
+			return here
+		}
+		return elsewhere
+	})
+	if weights[here] < 4*weights[elsewhere] || weights[here] < comparesMuch*weights[sorting] {
+		return ""
+	}
+	return "the comparisons of a sort, which take far longer than the sort: what is compared is " +
+		"computed again each time, and could be computed once for each element"
+}
+
 // depth returns how many times in a row a function is in a stack.
 func depth(stack []profile.Frame, function string) (most int) {
 	n := 0
@@ -69,7 +107,7 @@ var honest = Counter{
 			return "programs that end at once", false
 		}
 		at := e.Places[classOwn][0]
-		if what := e.recursion(at); what != "" {
+		if what := cmp.Or(e.recursion(at), e.comparison(at)); what != "" {
 			return what, false
 		}
 		line, half := e.hotCost(at)
@@ -93,7 +131,7 @@ func (e *Evidence) hotCost(at profile.Place) (line, half float64) {
 
 // grown returns the end of a claim that says why a function is a finding.
 func (e *Evidence) grown(at profile.Place) string {
-	if what := e.recursion(at); what != "" {
+	if what := cmp.Or(e.recursion(at), e.comparison(at)); what != "" {
 		return ", for " + what
 	}
 	if line, half := e.hotCost(at); half > 0 && line >= farMore*half {

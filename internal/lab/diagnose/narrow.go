@@ -13,7 +13,7 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 		// A lone request may do more than hold a connection. How long it holds one then shows in
 		// how requests delay each other.
 		as := e.station() != nil && float64(e.station().Workers) == open.most
-		if open.count < 2 || open.least < .9*open.most || e.Over.inFlight() < 2*open.most ||
+		if open.count < 2 || open.least < .9*open.most || !e.crowds(at, open.most) ||
 			little/open.most < mostlyFull || little/open.most > 1.3 && !as || e.onlyThread(at) {
 			continue
 		}
@@ -23,6 +23,33 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 	}
 	return to, n
 }
+
+// crowds reports whether more requests wait than there are connections to an address, from the line
+// on: beyond it on average, or again and again for a moment. A moment says nothing about a store
+// whose commands are sent one after the other over one connection, whatever waits.
+func (e *Evidence) crowds(to string, places float64) bool {
+	if e.Over.inFlight() >= 2*places {
+		return true
+	}
+	for _, d := range e.dependencies() {
+		if s := d.store(); d.address == to && s != nil && s.quick {
+			return false
+		}
+	}
+	moments := 0
+	for i := range e.Run.Steps {
+		s := &e.Run.Steps[i]
+		if e.Line > 0 && s.Plan.Rate >= fromLine*e.Line &&
+			float64(s.Totals.Peak) >= farMoreInside*places {
+			moments++
+		}
+	}
+	return moments >= fewestMoments
+}
+
+// fewestMoments is in how many steps far more requests have to wait for a moment: once may be
+// chance.
+const fewestMoments = 2
 
 // fewAsked finds an address that the service asks few things at once, and almost always the same
 // number while far more requests are under way. Something between them lets few requests through:

@@ -167,6 +167,26 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 	if d.found("concurrency-limited") == nil {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
 	}
+	// Several processes with few places each miss the objectives while the others have places, and
+	// have them all taken for a moment again and again.
+	unshared := slices.Concat([]string{
+		"all target.outgoing.established = 5", "all " + pool + "5",
+	}, stuck, []string{"at-line service 7ms", "over service 8ms"})
+	moments := []string{"at-line peak 30", "over peak 40"}
+	for claimed, lines := range map[bool][]string{
+		true: slices.Concat(unshared, moments), false: unshared,
+	} {
+		d = diagnosed(t, lines...)
+		if (d.found("concurrency-limited") != nil) != claimed {
+			t.Errorf("claimed: %v, found %v, held back %+v", claimed, names(d), d.HeldBack)
+		}
+	}
+	d = diagnosed(t, slices.Concat(unshared, moments, []string{
+		"all behind.cpu_seconds.192.0.2.7:5432/redis-server += .2",
+	})...)
+	if d.found("concurrency-limited") != nil {
+		t.Errorf("a store that takes commands one after the other: found %v", names(d))
+	}
 	// Several processes keep idle connections beside those that are taken when many wait.
 	uneven := []string{
 		"all target.outgoing.established = 8", "at-line " + pool + "8", "over " + pool + "6",
@@ -408,6 +428,14 @@ func TestHonestWorkIsShownAndIsNotAFinding(t *testing.T) {
 		},
 		"a comparison that compares": {
 			hot("at-line", "cmpbody < strings.Compare < main.list.func1 < slices.SortFunc < main.list", .57), "",
+		},
+		"a comparison that looks for what it compares": {
+			append(hot("at-line", "main.list.func1 < sort.insertionSort < sort.Slice < main.list", .57),
+				"at-line profile cpu nanoseconds 400000000 sort.insertionSort < sort.Slice < main.list"), "comparisons of a sort",
+		},
+		"a comparison as long as the sort": {
+			append(hot("at-line", "main.list.func1 < sort.insertionSort < sort.Slice < main.list", .65),
+				"at-line profile cpu nanoseconds 800000000 sort.insertionSort < sort.Slice < main.list"), "",
 		},
 		"a comparison of one's own": {
 			hot("at-line", "main.distance < main.list.func1 < sort.Slice < main.list", .57), "",

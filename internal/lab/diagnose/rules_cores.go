@@ -17,7 +17,8 @@ var coreRules = []Rule{
 		Needs: []string{measure.TargetCPU, measure.HostCores},
 		Threshold: "whole processors in use at the line and no more beyond it, while others are " +
 			"idle; by single threads, or where a request's time is processor time; or most " +
-			"of the few that its affinity leaves it",
+			"of the few that its affinity leaves it; or half of one, if one thread does the work of " +
+			"all requests and they delay each other by it",
 		Reason: "a service that waits for something else uses any share of a processor; one " +
 			"that stays at whole processors, while more is asked of it and others are " +
 			"idle, has no other thread to use",
@@ -138,8 +139,65 @@ func (e *Evidence) keptToFew() *Finding {
 	}
 }
 
+const (
+	// mostOfIt is the minimum share of the service's processor time that one thread uses if it does
+	// the work alone.
+	mostOfIt = .9
+	// halfBusy is how busy that thread is at least. Requests that come while it computes wait for
+	// it, so a tail that the objectives bound may be too long when it is half idle: mates met its
+	// objectives up to 55 %.
+	halfBusy = .5
+)
+
+// oneByDesign are the runtimes in which one thread of a process computes at a time. That it does is
+// nothing to change before its processor is used to the full.
+var oneByDesign = []string{measure.RuntimeNode, measure.RuntimeCPython, measure.RuntimeRuby}
+
+// oneWorks is the finding that one thread does the work of all requests, and that they wait for it
+// before it is busy all the time; nil otherwise. It needs a second sign: requests delay each other
+// as behind one worker, each for the processor time that it takes. A burst may miss the objectives
+// at a far lower rate than that worker's, so the line need not be where it was predicted.
+func (e *Evidence) oneWorks() *Finding {
+	s := e.delays()
+	line, over := e.AtLine.Median(measure.TargetThreadsHottest), e.Over.Median(measure.TargetThreadsHottest)
+	if !e.found() || slices.Contains(oneByDesign, e.Run.Manifest.Machine.TargetRuntime) ||
+		s == nil || s.Workers != 1 || e.computing() < onlyComputing ||
+		!near(s.Service, e.AtLine.PerRequest(measure.TargetCPU), 1.3) ||
+		line < mostOfIt*e.AtLine.PerSecond(measure.TargetCPU) || max(line, over) < halfBusy ||
+		e.idleProcessors() < .5 || e.granted(e.AtLine.Last(measure.HostCores)) < 2 {
+		return nil
+	}
+	return &Finding{
+		Claim: fmt.Sprintf("One thread does the work of all requests%s, and the others wait for it: "+
+			"it uses %s of a processor at the line, %s beyond it, and %s processors are idle",
+			e.whose(), percent(line), percent(over), number(e.idleProcessors())),
+		Rank:       Binding,
+		Confidence: .8,
+		Evidence: []Fact{
+			{
+				What:  "processors in use by the service, and by its busiest thread, at the line",
+				Value: number(e.AtLine.PerSecond(measure.TargetCPU)) + ", " + number(line),
+			},
+			{
+				What:  "requests that it serves at a time, from how they delay each other",
+				Value: fmt.Sprintf("1, for %s each: %s at most", span(s.Service), rate(1/s.Service)),
+			},
+			{
+				What: "processor time of a request, and the time that it takes alone",
+				Value: fmt.Sprintf("%s of %s (%s)", span(e.gentleCost()), span(e.alone()),
+					percent(e.computing())),
+			},
+		},
+		Advice: e.runtime().cores,
+		Gain:   e.gain(cure{allowed: e.granted(e.AtLine.Last(measure.HostCores))}),
+	}
+}
+
 func judgeCores(e *Evidence) *Finding {
 	if f := e.keptToFew(); f != nil && e.found() {
+		return f
+	}
+	if f := e.oneWorks(); f != nil {
 		return f
 	}
 	cores := e.granted(e.AtLine.Last(measure.HostCores))

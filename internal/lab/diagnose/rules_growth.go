@@ -180,10 +180,31 @@ func (e *Evidence) memoryGrown(served float64) *grown {
 	}
 	slices.Sort(each)
 	typical := each[len(each)/2]
-	if typical < fewestBytes || (after-before)/max(served, 1) < typical/4 {
+	if typical < fewestBytes || (after-before)/max(served, 1) < typical/4 || e.rests(after-before) {
 		return nil
 	}
 	return &grown{"memory", measure.TargetRSS, before, after, typical, size, nil}
+}
+
+// rests reports whether memory that grew by so much hardly grew during a quarter of the requests. A
+// heap that is collected grows in jumps, now and then, and then serves many requests without growing.
+func (e *Evidence) rests(grew float64) bool {
+	served, all := e.byRequests(measure.TargetRSS, e.Before.Step.Plan.Number, nothing)
+	if len(served) < fewestSteps {
+		return false
+	}
+	quarter := (served[len(served)-1] - served[0]) / 4
+	for i := range all {
+		for j := i + 1; j < len(all); j++ {
+			if served[j]-served[i] >= quarter {
+				if all[j]-all[i] < grew/4/8 {
+					return true
+				}
+				break
+			}
+		}
+	}
+	return false
 }
 
 // goroutinesGrown returns the goroutines that have increased, from profiles at half of the line and

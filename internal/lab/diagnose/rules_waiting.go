@@ -22,7 +22,8 @@ var waitingRules = []Rule{
 			"a millisecond for each request where commands take microseconds; or " +
 			"over 10 exchanges of small segments with one address for each request; or at " +
 			"least half of the time that a lone request takes, and over a millisecond, is " +
-			"processor time of what it asks",
+			"processor time of what it asks; or half of the service's processor time is that of a " +
+			"program it has started and asks over a pipe",
 		Reason: "by Little's law the requests inside divided by the time each takes is the rate: " +
 			"when more inside only take longer, what they wait for is at its limit",
 		Judge: judgeWaiting,
@@ -64,6 +65,9 @@ func judgeWaiting(e *Evidence) *Finding {
 	if d, is := e.saturatedBehind(); is && e.found() {
 		return e.saturated(d)
 	}
+	if f := e.waitsForHelper(); f != nil {
+		return f
+	}
 	if locked := e.rowsLocked(); locked != nil {
 		return e.lockedRows(locked)
 	}
@@ -91,7 +95,7 @@ func judgeWaiting(e *Evidence) *Finding {
 // lone request takes.
 func (e *Evidence) outOfDoubt() bool {
 	_, behind := e.saturatedBehind()
-	return behind || e.neverQuick() || e.asksAgain() != nil
+	return behind || e.waitsForHelper() != nil || e.neverQuick() || e.asksAgain() != nil
 }
 
 // waitsForOthers is the finding that requests wait for what the service asks.
@@ -160,6 +164,20 @@ func (e *Evidence) station() *model.Station {
 	}
 	for _, p := range e.Run.Result.Model.Predictions {
 		if p.Explains() {
+			return p.Station
+		}
+	}
+	return nil
+}
+
+// delays returns the station that the survey fitted to how requests delay each other at gentle
+// rates, wherever it predicted the line; nil if it fitted none.
+func (e *Evidence) delays() *model.Station {
+	if e.Run.Result == nil {
+		return nil
+	}
+	for _, p := range e.Run.Result.Model.Predictions {
+		if p.Station != nil {
 			return p.Station
 		}
 	}

@@ -1,0 +1,52 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// helped is a service that has a program of another language do most of the work of a request, on
+// one thread, over a pipe.
+var helped = strings.Split(`
+	all host.cpu.busy_seconds += .9
+	over host.cpu.busy_seconds += 1.3
+	all target.processes = 2
+	all target.cpu.seconds += .3
+	at-line target.cpu.seconds += .8
+	over target.cpu.seconds += 1.2
+	all target.threads.cpu_seconds.python += .2
+	at-line target.threads.cpu_seconds.python += .5
+	over target.threads.cpu_seconds.python += .75
+	all target.threads.at.python;pipe;read;pipe_read = 1
+	all service 3ms
+	at-line service 12ms
+	over service 40ms`, "\n")
+
+func TestAProgramThatIsAskedOverAPipeIsWhatRequestsWaitFor(t *testing.T) {
+	const claim = "python, a program that the service has started and asks over a pipe"
+	f := diagnosed(t, helped...).found("slow-dependency")
+	if f == nil || !f.says(claim) {
+		t.Errorf("found %+v", f)
+	}
+	for what, lines := range map[string][]string{
+		"it is one process":     {"all target.processes = 1"},
+		"it is the whole thing": {"at-line target.threads.cpu_seconds.python += .78"},
+		"it does the lesser part": {
+			"at-line target.threads.cpu_seconds.python += .3",
+		},
+		"it is mostly idle": {
+			"at-line target.cpu.seconds += .5", "at-line target.threads.cpu_seconds.python += .3",
+			"over target.threads.cpu_seconds.python += .4",
+		},
+		"it reads a pipe for each request": {"all target.threads.at.python;pipe;read;pipe_read = .2"},
+		"no processor is idle": {
+			"at-line host.cpu.busy_seconds += 1.9", "over host.cpu.busy_seconds += 1.9",
+		},
+	} {
+		f := diagnosed(t, slices.Concat(helped, lines)...).found("slow-dependency")
+		if f != nil && f.says(claim) {
+			t.Errorf("%s: found %+v", what, f)
+		}
+	}
+}
