@@ -56,3 +56,87 @@ func TestOneThreadThatDoesAllOfTheWorkIsSeenBeforeItIsFull(t *testing.T) {
 		t.Errorf("found %+v", f)
 	}
 }
+
+// turns is one process whose threads use one of two processors together, and mostly wait.
+var turns = strings.Split(`
+	all host.cpu.busy_seconds += .6
+	at-line host.cpu.busy_seconds += 1.2
+	over host.cpu.busy_seconds += 1.3
+	all target.processes = 2
+	all target.cpu.seconds += .4
+	half target.cpu.seconds += .5
+	at-line target.cpu.seconds += .93
+	over target.cpu.seconds += .98
+	all target.threads.full = 0
+	all target.threads.hottest_share = .15`, "\n")
+
+func TestThreadsThatTakeTurnsWithALockOfTheLanguageUseOneProcessor(t *testing.T) {
+	for _, runtime := range []string{measure.RuntimeCPython, measure.RuntimeRuby} {
+		if f := ofRuntime(t, runtime, "", turns...).found("single-threaded"); f == nil {
+			t.Errorf("%s: not found", runtime)
+		}
+	}
+	if f := ofRuntime(t, measure.RuntimeC, "", turns...).found("single-threaded"); f != nil {
+		t.Errorf("C: found %+v", f)
+	}
+	for what, line := range map[string]string{
+		"two processes share the work":  "all target.threads.hottest_share = .5",
+		"there are several processes":   "all target.processes = 4",
+		"it uses more beyond the line":  "over target.cpu.seconds += 1.5",
+		"few requests are inside there": "over service 2ms",
+	} {
+		d := ofRuntime(t, measure.RuntimeCPython, "", append(turns, line)...)
+		if f := d.found("single-threaded"); f != nil {
+			t.Errorf("%s: found %+v", what, f)
+		}
+	}
+}
+
+func TestThreadsThatWaitForALockAreNotOneThread(t *testing.T) {
+	whole := strings.Split(`
+		all host.cpu.busy_seconds += .8
+		at-line host.cpu.busy_seconds += 1.2
+		over host.cpu.busy_seconds += 1.2
+		at-line target.cpu.seconds += .95
+		over target.cpu.seconds += .98
+		all target.cpu.seconds += .9
+		all target.outgoing.established = 0
+		all service 1200us
+		at-line service 12ms
+		over service 60ms`, "\n")
+	lock := standingIn("http-nio;futex;futex;futex_do_wait", "0", "9", "50")
+	d := ofRuntime(t, measure.RuntimeJVM, "", whole...)
+	if d.found("single-threaded") == nil {
+		t.Fatalf("without those that wait: found %v, held back %+v", names(d), d.HeldBack)
+	}
+	d = ofRuntime(t, measure.RuntimeJVM, "", append(whole, lock...)...)
+	if f := d.found("single-threaded"); f != nil {
+		t.Errorf("found %+v", f)
+	}
+	// Threads of Python wait for its own lock, which is why one processor is used.
+	d = ofRuntime(t, measure.RuntimeCPython, "", append(whole, lock...)...)
+	if d.found("single-threaded") == nil {
+		t.Errorf("Python: found %v, held back %+v", names(d), d.HeldBack)
+	}
+}
+
+func TestAQuotaSetsTheLineWhereFewPeriodsAreThrottledYet(t *testing.T) {
+	quota := []string{
+		"all target.cgroup.cpu_quota_cores = .5", "all target.cpu.seconds += .2",
+		"at-line target.cpu.seconds += .35", "over target.cpu.seconds += .48",
+		"all target.cgroup.periods += 10", "at-line target.cgroup.throttled_periods += .4",
+		"over target.cgroup.throttled_periods += 7",
+	}
+	if f := diagnosed(t, quota...).found("cgroup-throttled"); f == nil {
+		t.Error("not found")
+	}
+	for what, line := range map[string]string{
+		"none at the line":       "at-line target.cgroup.throttled_periods += 0",
+		"few beyond it":          "over target.cgroup.throttled_periods += 2",
+		"little of it is in use": "over target.cpu.seconds += .3",
+	} {
+		if f := diagnosed(t, append(quota, line)...).found("cgroup-throttled"); f != nil {
+			t.Errorf("%s: found %+v", what, f)
+		}
+	}
+}

@@ -220,6 +220,34 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 	}
 }
 
+func TestFewPlacesSetTheLineAndNotConnectionsThatAreClosed(t *testing.T) {
+	closed := []string{"at-line connections 1000", "all listener.connections.time_wait = 4000"}
+	d := diagnosed(t, slices.Concat(stuck, closed)...)
+	if f := d.found("client-connections-closed"); f == nil || f.Rank != Binding {
+		t.Fatalf("without places: found %v, held back %+v", names(d), d.HeldBack)
+	}
+	d = diagnosed(t, slices.Concat(stuck, closed, []string{
+		"all target.outgoing.established = 5", "all target.outgoing.to.192.0.2.7:5432 = 5",
+	})...)
+	f := d.found("client-connections-closed")
+	if names(d)[0] != "concurrency-limited" || f == nil || f.Rank != Cost {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+}
+
+func TestWhatHoldsRequestsUpBeyondTheLineOverflowsTheQueueToo(t *testing.T) {
+	lines := append([]string{
+		"all host.tcp.listen_overflows += 0", "over host.tcp.listen_overflows += 40",
+	}, stuck...)
+	if f := diagnosed(t, lines...).found("accept-queue-overflow"); f == nil || f.Rank != Risk {
+		t.Errorf("requests take longer too: %+v", f)
+	}
+	lines = append(lines, "at-line service 5ms", "over service 5ms")
+	if f := diagnosed(t, lines...).found("accept-queue-overflow"); f == nil || f.Rank != Binding {
+		t.Errorf("only connections wait: %+v", f)
+	}
+}
+
 func TestConnectionsThatWereNotSampledInAStepAreKnownFromTheOthers(t *testing.T) {
 	// Sockets are counted once a second or less often, so short steps may have no such sample.
 	lines := append([]string{

@@ -29,7 +29,7 @@ var coreRules = []Rule{
 					e.idleProcessors() < leastIdle
 			}},
 			{"requests wait for a lock instead", func(e *Evidence) (string, bool) {
-				waiting := e.lockWaits() / max(e.AtLine.Inside(), 1e-9)
+				waiting := max(e.lockWaits(), e.locked()) / max(e.AtLine.Inside(), 1e-9)
 				return percent(min(waiting, 1)) + " of the time that they take", waiting > .25
 			}},
 			{"requests sleep between tries instead", func(e *Evidence) (string, bool) {
@@ -48,6 +48,18 @@ func (e *Evidence) lockWaits() float64 {
 		waiting = max(waiting, p.Total("delay"))
 	}
 	return waiting
+}
+
+// locked returns how many more threads wait for a lock at the line than well below the line, if these
+// increase most with the load; 0 otherwise. It does not ask the runtimes in which one thread computes
+// at a time, whose own lock the others wait for.
+func (e *Evidence) locked() float64 {
+	c := e.crowd()
+	if c == nil || c.means().kind != kindOf(measure.TargetWaitingFutex) || e.fullThreads() >= 1 ||
+		slices.Contains(oneByDesign, e.Run.Manifest.Machine.TargetRuntime) {
+		return 0
+	}
+	return c.atLine - c.half
 }
 
 // sleepers returns how many more threads sleep at the line than well below the line, if sleeping
@@ -208,6 +220,9 @@ func judgeCores(e *Evidence) *Finding {
 	}
 	used := max(line, over)
 	full := e.fullThreads()
+	if full < 1 && e.sharesItsLock(used) {
+		full = 1
+	}
 	k := max(full, math.Round(used))
 	computing := e.computing()
 	// A tail that the objectives bound is too long well before the processors are full.
@@ -261,6 +276,27 @@ func judgeCores(e *Evidence) *Finding {
 	}
 	f.Evidence = append(f.Evidence, e.standFacts()...)
 	return f
+}
+
+// lesserThread is the maximum share of a processor that each of the threads uses which take turns: of
+// two processes with a thread each, one uses more.
+const lesserThread = .4
+
+// sharesItsLock reports whether one process of Python or Ruby uses one processor to the full with
+// threads of which none does so: one of them computes at a time, however much each waits besides. The
+// second process is the one that started it.
+func (e *Evidence) sharesItsLock(used float64) bool {
+	switch e.Run.Manifest.Machine.TargetRuntime {
+	case measure.RuntimeCPython, measure.RuntimeRuby:
+	default:
+		return false
+	}
+	n := e.AtLine.Median(measure.TargetProcesses)
+	hottest := max(e.AtLine.Median(measure.TargetThreadsHottest),
+		e.Over.Median(measure.TargetThreadsHottest))
+	return n >= 1 && n <= 2 && used >= fullCore && used <= 1+overCore && e.Over.inFlight() >= 4 &&
+		hottest > 0 && hottest < lesserThread &&
+		e.Over.PerSecond(measure.TargetCPU) <= 1.35*e.AtLine.PerSecond(measure.TargetCPU)
 }
 
 // farFromFull is the maximum share of a processor that the busiest thread uses if its process is

@@ -24,7 +24,9 @@ var networkRules = []Rule{
 			if overflows <= 1 {
 				return nil
 			}
-			binding := e.Over.PerSecond(measure.HostTCPListenOverflows) > 1 && e.idle()
+			// What holds requests up beyond the line overflows the queue there too.
+			binding := e.Over.PerSecond(measure.HostTCPListenOverflows) > 1 && e.idle() &&
+				(e.AtLine.PerSecond(measure.HostTCPListenOverflows) > 1 || !e.queues())
 			return &Finding{
 				Claim: fmt.Sprintf("The accept queue overflows %s times a second: "+
 					"the service accepts connections too slowly, or its backlog is too short",
@@ -221,7 +223,7 @@ var networkRules = []Rule{
 				Claim: fmt.Sprintf("%s closes its clients' connections after %s requests each",
 					e.server(), number(e.AtLine.Goodput()/made)),
 				Advice:     e.keepClients(),
-				Rank:       e.costRank(),
+				Rank:       e.closingRank(),
 				Confidence: .9,
 				Evidence: []Fact{
 					{
@@ -500,6 +502,16 @@ func (e *Evidence) resetsClients() bool {
 func (e *Evidence) endsThem() bool {
 	t := &e.AtLine.Step.Totals
 	return t.Closing > 0 && 2*t.Closing >= t.ConnectionsMade
+}
+
+// closingRank returns the rank of clients' connections that are closed. To make one takes a fraction
+// of a millisecond without TLS, so where few places are taken all the time, it is these that set the
+// line: gunicorn's sync workers close all connections, and serve one request each.
+func (e *Evidence) closingRank() Rank {
+	if !strings.HasPrefix(e.Run.Manifest.Target, "https:") && e.counted(e.places()) != nil {
+		return Cost
+	}
+	return e.costRank()
 }
 
 // connectionShare returns the share of the target's processor time that goes into making
