@@ -78,11 +78,13 @@ func (e *Evidence) runsSlowCommands(d dependency) bool {
 }
 
 // onlyThread reports whether a store that is known to have one thread keeps it busy most of the
-// time. Further connections would wait for the same thread.
+// time, or computes for long for each request. Further connections would wait for the same thread.
 func (e *Evidence) onlyThread(address string) bool {
 	return slices.ContainsFunc(e.dependencies(), func(d dependency) bool {
 		s := d.store()
-		return d.address == address && s != nil && s.single && min(d.used, d.over) >= singleBusy
+		return d.address == address && s != nil && s.single &&
+			(min(d.used, d.over) >= singleBusy ||
+				s.quick && d.used >= slowCommands*e.AtLine.Goodput())
 	})
 }
 

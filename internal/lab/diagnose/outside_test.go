@@ -167,6 +167,16 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 	if d.found("concurrency-limited") == nil {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
 	}
+	// A store that computes for long has no time for further connections.
+	d = diagnosed(t, append([]string{
+		"all target.outgoing.established = 5", "all " + pool + "5",
+		"all behind.cpu_seconds.192.0.2.7:5432/redis-server += .2",
+		"at-line behind.cpu_seconds.192.0.2.7:5432/redis-server += 1.1",
+		"over behind.cpu_seconds.192.0.2.7:5432/redis-server += .4",
+	}, stuck...)...)
+	if d.found("concurrency-limited") != nil {
+		t.Errorf("found %v", names(d))
+	}
 	// Several processes with few places each miss the objectives while the others have places, and
 	// have them all taken for a moment again and again.
 	unshared := slices.Concat([]string{
