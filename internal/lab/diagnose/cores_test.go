@@ -38,6 +38,7 @@ func TestOneThreadThatDoesAllOfTheWorkIsSeenBeforeItIsFull(t *testing.T) {
 		"others work too": {"at-line target.threads.hottest_share = .4"},
 		"it is mostly idle": {
 			"at-line target.threads.hottest_share = .45", "over target.threads.hottest_share = .45",
+			"at-line goodput 112", "at-line target.cpu.seconds += .45",
 		},
 		"no processor is idle":                  {"all host.cpu.busy_seconds += 1.7", "over host.cpu.busy_seconds += 1.7"},
 		"requests mostly wait":                  {"all service 20ms", "half service 20ms", "at-line service 30ms"},
@@ -62,8 +63,12 @@ var turns = strings.Split(`
 	all host.cpu.busy_seconds += .6
 	at-line host.cpu.busy_seconds += 1.2
 	over host.cpu.busy_seconds += 1.3
-	all target.processes = 2
+	all target.processes = 1
 	all target.cpu.seconds += .4
+	at-line target.cpu.user_seconds += .8
+	all target.outgoing.established = 0
+	at-line target.threads.at.python;futex;futex;futex_do_wait = 6
+	over target.threads.at.python;futex;futex;futex_do_wait = 20
 	half target.cpu.seconds += .5
 	at-line target.cpu.seconds += .93
 	over target.cpu.seconds += .98
@@ -79,9 +84,15 @@ func TestThreadsThatTakeTurnsWithALockOfTheLanguageUseOneProcessor(t *testing.T)
 	if f := ofRuntime(t, measure.RuntimeC, "", turns...).found("single-threaded"); f != nil {
 		t.Errorf("C: found %+v", f)
 	}
+	started := append(turns, "all target.processes = 2")
+	if ofRuntime(t, measure.RuntimeCPython, "gunicorn", started...).found("single-threaded") == nil {
+		t.Error("gunicorn and its worker: not found")
+	}
 	for what, line := range map[string]string{
 		"two processes share the work":  "all target.threads.hottest_share = .5",
-		"there are several processes":   "all target.processes = 4",
+		"there are several processes":   "all target.processes = 2",
+		"it works in the kernel":        "at-line target.cpu.user_seconds += .4",
+		"no thread waits for its turn":  "over target.threads.at.python;futex;futex;futex_do_wait = 0",
 		"it uses more beyond the line":  "over target.cpu.seconds += 1.5",
 		"few requests are inside there": "over service 2ms",
 	} {
@@ -113,6 +124,11 @@ func TestThreadsThatWaitForALockAreNotOneThread(t *testing.T) {
 	if f := d.found("single-threaded"); f != nil {
 		t.Errorf("found %+v", f)
 	}
+	// Those that wait for the one thread which does the work wait for no other lock.
+	d = ofRuntime(t, measure.RuntimeJVM, "", append(oneThread, lock...)...)
+	if d.found("single-threaded") == nil {
+		t.Errorf("one thread: found %v, held back %+v", names(d), d.HeldBack)
+	}
 	// Threads of Python wait for its own lock, which is why one processor is used.
 	d = ofRuntime(t, measure.RuntimeCPython, "", append(whole, lock...)...)
 	if d.found("single-threaded") == nil {
@@ -134,6 +150,7 @@ func TestAQuotaSetsTheLineWhereFewPeriodsAreThrottledYet(t *testing.T) {
 		"none at the line":       "at-line target.cgroup.throttled_periods += 0",
 		"few beyond it":          "over target.cgroup.throttled_periods += 2",
 		"little of it is in use": "over target.cpu.seconds += .3",
+		"less at the line":       "at-line target.cpu.seconds += .2",
 	} {
 		if f := diagnosed(t, append(quota, line)...).found("cgroup-throttled"); f != nil {
 			t.Errorf("%s: found %+v", what, f)

@@ -38,14 +38,31 @@ var leaking = []string{
 }
 
 func TestAHeapThatGrowsInJumpsIsNotALeak(t *testing.T) {
-	d := diagnosed(t,
-		"before target.memory.rss_bytes = 100000000 to 120000000",
-		"half target.memory.rss_bytes = 120000000 to 165000000",
-		"at-line target.memory.rss_bytes = 165000000 to 168000000",
-		"over target.memory.rss_bytes = 166000000 to 169000000",
-		"after target.memory.rss_bytes = 225000000 to 240000000")
-	if d.found("leak") != nil {
+	jumps := []string{
+		"before target.memory.rss_bytes = 100000000 to 150000000",
+		"half target.memory.rss_bytes = 110000000 to 150000000",
+		"at-line target.memory.rss_bytes = 124000000 to 128000000",
+		"over target.memory.rss_bytes = 150000000 to 200000000",
+		"after target.memory.rss_bytes = 225000000 to 240000000",
+	}
+	if d := diagnosed(t, jumps...); d.found("leak") != nil {
 		t.Errorf("found %v", names(d))
+	}
+	steady := append(jumps, "at-line target.memory.rss_bytes = 150000000 to 180000000")
+	if d := diagnosed(t, steady...); d.found("leak") == nil {
+		t.Errorf("without a rest: found %v, held back %+v", names(d), d.HeldBack)
+	}
+}
+
+func TestWhatAnOverloadHoldsHidesNoLeak(t *testing.T) {
+	d := diagnosed(t,
+		"before target.memory.rss_bytes = 100000000 to 110000000",
+		"half target.memory.rss_bytes = 110000000 to 130000000",
+		"at-line target.memory.rss_bytes = 130000000 to 170000000",
+		"over target.memory.rss_bytes = 290000000 to 350000000",
+		"after target.memory.rss_bytes = 230000000 to 240000000")
+	if d.found("leak") == nil {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
 	}
 }
 

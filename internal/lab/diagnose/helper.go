@@ -18,6 +18,10 @@ type helper struct {
 // wait for it.
 const mostlyHelped = .5
 
+// mostlyOneThread is the minimum share of what a helper uses that its busiest thread uses, if it has
+// no other one. The busiest thread is looked at less often.
+const mostlyOneThread = .8
+
 // notAlone is the minimum share that threads of other names use. Without it, the helper would be all
 // there is.
 const notAlone = .1
@@ -54,18 +58,20 @@ func (e *Evidence) readsPipes(thread string) bool {
 	return sum >= .5*max(float64(len(looks)), 1)
 }
 
-// waitsForHelper is the finding that requests wait for a helper which has few threads, and has
-// these busy for much of the time while processors are idle; nil otherwise.
+// waitsForHelper is the finding that requests wait for a helper which has one thread that works, and
+// has it busy for much of the time while processors are idle; nil otherwise.
 func (e *Evidence) waitsForHelper() *Finding {
 	h := e.helper()
-	if h == nil || !e.found() || max(h.line, h.over) < halfBusy || e.idleProcessors() < leastIdle {
+	if h == nil || !e.found() || max(h.line, h.over) < halfBusy || h.over > 1+overCore ||
+		e.AtLine.Median(measure.TargetThreadsHottest) < mostlyOneThread*h.line ||
+		e.idleProcessors() < leastIdle {
 		return nil
 	}
 	at := e.granted(e.AtLine.Last(measure.HostCores))
 	return &Finding{
 		Claim: fmt.Sprintf("Requests wait for %s, a program that the service has started and asks over "+
-			"a pipe: it uses %s processors at the line, %s beyond it, of the %s that the service uses",
-			h.name, number(h.line), number(h.over), number(e.AtLine.PerSecond(measure.TargetCPU))),
+			"a pipe: it uses %s of the %s processors that the service uses at the line, and %s beyond it",
+			h.name, number(h.line), number(e.AtLine.PerSecond(measure.TargetCPU)), number(h.over)),
 		Rank:       Binding,
 		Confidence: .75,
 		Evidence: []Fact{

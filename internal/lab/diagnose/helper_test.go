@@ -18,6 +18,7 @@ var helped = strings.Split(`
 	all target.threads.cpu_seconds.python += .2
 	at-line target.threads.cpu_seconds.python += .5
 	over target.threads.cpu_seconds.python += .75
+	at-line target.threads.hottest_share = .5
 	all target.threads.at.python;pipe;read;pipe_read = 1
 	all service 3ms
 	at-line service 12ms
@@ -30,8 +31,9 @@ func TestAProgramThatIsAskedOverAPipeIsWhatRequestsWaitFor(t *testing.T) {
 		t.Errorf("found %+v", f)
 	}
 	for what, lines := range map[string][]string{
-		"it is one process":     {"all target.processes = 1"},
-		"it is the whole thing": {"at-line target.threads.cpu_seconds.python += .78"},
+		"it is one process":      {"all target.processes = 1"},
+		"it has several threads": {"at-line target.threads.hottest_share = .2"},
+		"it is the whole thing":  {"at-line target.threads.cpu_seconds.python += .78"},
 		"it does the lesser part": {
 			"at-line target.threads.cpu_seconds.python += .3",
 		},

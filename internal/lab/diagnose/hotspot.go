@@ -46,6 +46,10 @@ func (e *Evidence) recursion(at profile.Place) string {
 	return "calls of itself, many deep: the same is likely to be computed again and again"
 }
 
+// mostlyCompares is how many times as much of its time a function is in such comparisons as
+// elsewhere.
+const mostlyCompares = 4
+
 // comparesMuch is how many times as much processor time comparisons take as the sort that asks for
 // them if they are the waste. Where they only compare, it is about once.
 const comparesMuch = 4
@@ -76,11 +80,12 @@ func (e *Evidence) comparison(at profile.Place) string {
 		}
 		return elsewhere
 	})
-	if weights[here] < 4*weights[elsewhere] || weights[here] < comparesMuch*weights[sorting] {
+	if weights[sorting] == 0 || weights[here] < mostlyCompares*weights[elsewhere] ||
+		weights[here] < comparesMuch*weights[sorting] {
 		return ""
 	}
 	return "the comparisons of a sort, which take far longer than the sort: what is compared is " +
-		"computed again each time, and could be computed once for each element"
+		"likely to be computed again each time, and could be computed once for each element"
 }
 
 // depth returns how many times in a row a function is in a stack.

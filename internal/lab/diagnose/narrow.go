@@ -1,6 +1,10 @@
 package diagnose
 
-import "plimsoll/internal/lab/measure"
+import (
+	"slices"
+
+	"plimsoll/internal/lab/measure"
+)
 
 // These look for an address to which few connections, or few questions, go at a time while more
 // requests are under way: what bounds them lets few requests in.
@@ -25,31 +29,53 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 }
 
 // crowds reports whether more requests wait than there are connections to an address, from the line
-// on: beyond it on average, or again and again for a moment. A moment says nothing about a store
-// whose commands are sent one after the other over one connection, whatever waits.
+// on: beyond it on average, or again and again for a moment.
 func (e *Evidence) crowds(to string, places float64) bool {
 	if e.Over.inFlight() >= 2*places {
 		return true
 	}
-	for _, d := range e.dependencies() {
-		if s := d.store(); d.address == to && s != nil && s.quick {
-			return false
-		}
-	}
-	moments := 0
+	moments, steps := 0, 0
 	for i := range e.Run.Steps {
 		s := &e.Run.Steps[i]
-		if e.Line > 0 && s.Plan.Rate >= fromLine*e.Line &&
-			float64(s.Totals.Peak) >= farMoreInside*places {
+		if e.Line == 0 || s.Plan.Rate < fromLine*e.Line {
+			continue
+		}
+		if steps++; atOnce(s) >= farMoreInside*places {
 			moments++
 		}
 	}
-	return moments >= fewestMoments
+	return moments >= max(fewestMoments, steps/4) && !e.carriesMany(to, places)
 }
 
 // fewestMoments is in how many steps far more requests have to wait for a moment: once may be
 // chance.
 const fewestMoments = 2
+
+// atOnce returns how many requests were under way at once in a step at least. The generator's loops
+// each know the most of their own, which need not have been at the same moment.
+func atOnce(s *measure.Step) float64 {
+	return float64(s.Totals.Peak) / float64(max(s.Totals.Generator.Loops, 1))
+}
+
+// mostInFlight returns the most requests that were under way at once from the line on.
+func (e *Evidence) mostInFlight() (most float64) {
+	for i := range e.Run.Steps {
+		if s := &e.Run.Steps[i]; e.Line > 0 && s.Plan.Rate >= fromLine*e.Line {
+			most = max(most, atOnce(s))
+		}
+	}
+	return most
+}
+
+// carriesMany reports whether connections to an address may carry many requests at once: a process
+// that has no more than one may send them one after the other, and so do clients of quick stores.
+func (e *Evidence) carriesMany(to string, connections float64) bool {
+	return connections <= e.AtLine.Median(measure.TargetProcesses) ||
+		slices.ContainsFunc(e.dependencies(), func(d dependency) bool {
+			s := d.store()
+			return d.address == to && s != nil && s.quick
+		})
+}
 
 // fewAsked finds an address that the service asks few things at once, and almost always the same
 // number while far more requests are under way. Something between them lets few requests through:
@@ -84,7 +110,7 @@ func (e *Evidence) fewOpen(little float64) (to string, n float64) {
 		all := e.whileCrowded(measure.OutgoingTo+at, farMoreInside*most[at])
 		if all.count < 2 || all.most < 2 || all.least < .9*all.most ||
 			!near(little, all.most, 1/mostlyFull) || elsewhere > farMoreInside*all.most ||
-			e.onlyThread(at) {
+			e.onlyThread(at) || e.carriesMany(at, all.most) {
 			continue
 		}
 		if to == "" || all.most < n {

@@ -230,6 +230,34 @@ func TestAPoolIsSeenFromOutsideByItsConnections(t *testing.T) {
 	}
 }
 
+func TestADatabaseThatIsSlowIsTheLimitAndNotThePoolForIt(t *testing.T) {
+	waits := []string{
+		"over profile goroutine count 60 runtime.gopark < runtime.selectgo < database/sql.(*DB).conn" +
+			servesHTTP,
+		"over profile goroutine count 5 runtime.gopark < internal/poll.(*FD).Read < " +
+			"main.query" + servesHTTP,
+	}
+	d := diagnosed(t, slices.Concat(stuck, waits)...)
+	if d.found("concurrency-limited") == nil {
+		t.Fatalf("each holds one as long as when it is alone: found %v, held back %+v", names(d), d.HeldBack)
+	}
+	slow := []string{"all service 1ms", "half service 1ms", "at-line service 12ms"}
+	d = diagnosed(t, slices.Concat(stuck, waits, slow)...)
+	if d.found("concurrency-limited") != nil || d.found("slow-dependency") == nil {
+		t.Errorf("far longer: found %v, held back %+v", names(d), d.HeldBack)
+	}
+	// More places would only wait for the processors that the database uses.
+	busy := []string{
+		"all target.outgoing.established = 5", "all target.outgoing.to.127.0.0.1:5432 = 5",
+		"all " + postgres + " += .4", "at-line " + postgres + " += 1.1", "over " + postgres + " += 1.1",
+		"at-line host.cpu.busy_seconds += 1.5", "over host.cpu.busy_seconds += 1.6",
+	}
+	d = diagnosed(t, slices.Concat(stuck, busy)...)
+	if d.found("concurrency-limited") != nil || d.found("slow-dependency") == nil {
+		t.Errorf("busy: found %v, held back %+v", names(d), d.HeldBack)
+	}
+}
+
 func TestFewPlacesSetTheLineAndNotConnectionsThatAreClosed(t *testing.T) {
 	closed := []string{"at-line connections 1000", "all listener.connections.time_wait = 4000"}
 	d := diagnosed(t, slices.Concat(stuck, closed)...)
@@ -245,16 +273,19 @@ func TestFewPlacesSetTheLineAndNotConnectionsThatAreClosed(t *testing.T) {
 	}
 }
 
-func TestWhatHoldsRequestsUpBeyondTheLineOverflowsTheQueueToo(t *testing.T) {
+func TestFewPlacesOverflowTheAcceptQueueToo(t *testing.T) {
 	lines := append([]string{
 		"all host.tcp.listen_overflows += 0", "over host.tcp.listen_overflows += 40",
 	}, stuck...)
-	if f := diagnosed(t, lines...).found("accept-queue-overflow"); f == nil || f.Rank != Risk {
-		t.Errorf("requests take longer too: %+v", f)
-	}
-	lines = append(lines, "at-line service 5ms", "over service 5ms")
 	if f := diagnosed(t, lines...).found("accept-queue-overflow"); f == nil || f.Rank != Binding {
-		t.Errorf("only connections wait: %+v", f)
+		t.Errorf("nothing else is known: %+v", f)
+	}
+	lines = append(lines, "all target.outgoing.established = 5",
+		"all target.outgoing.to.192.0.2.7:5432 = 5")
+	d := diagnosed(t, lines...)
+	f := d.found("accept-queue-overflow")
+	if f == nil || f.Rank != Risk || names(d)[0] != "concurrency-limited" {
+		t.Errorf("found %v, %+v", names(d), f)
 	}
 }
 

@@ -87,9 +87,9 @@ type places struct {
 	to      string  // the address, if the places are connections to one
 	toThere float64 // how many of them
 	// asks says that there are more connections than toThere, and that an answer is awaited on
-	// toThere of them at once. crowded says that there are toThere connections when far more
-	// requests are under way, and others at other times.
-	asks, crowded bool
+	// toThere of them at once. crowded says that there are toThere when far more requests are under
+	// way, and others at other times. atTimes says that far more requests are under way at times.
+	asks, crowded, atTimes bool
 	// fitted says that two independent counts agree: the station that was fitted to gentle steps,
 	// and the requests inside by Little's law. It also says that these requests mostly do not
 	// compute.
@@ -119,6 +119,8 @@ func (e *Evidence) places() *places {
 	if p.to == "" {
 		p.to, p.toThere = e.fewOpen(little)
 		p.crowded = p.to != ""
+	} else if !p.asks {
+		p.atTimes = e.Over.inFlight() < 2*p.toThere
 	}
 	s, few := e.station(), e.fewAsk()
 	p.n = max(math.Round(little), 1)
@@ -175,8 +177,8 @@ func judgeConcurrency(e *Evidence) *Finding {
 	if e.turnsAway() {
 		return e.turnedAway()
 	}
-	if e.rowsLocked() != nil || e.heldLonger() {
-		return nil // a database is the limit
+	if e.databaseLimits() {
+		return nil
 	}
 	if f := e.counted(p); f != nil {
 		return f
@@ -185,6 +187,25 @@ func judgeConcurrency(e *Evidence) *Finding {
 		return f
 	}
 	return e.resort(p)
+}
+
+// databaseLimits reports whether requests that wait for a place would only wait in a database.
+func (e *Evidence) databaseLimits() bool {
+	return e.rowsLocked() != nil || e.heldLonger() || e.busyBehind()
+}
+
+// fewPlaces reports whether few requests are let in, by a count of the places.
+func (e *Evidence) fewPlaces() bool {
+	p := e.places()
+	return !e.databaseLimits() && p.sure() && e.room() && e.counted(p) != nil
+}
+
+// busyBehind reports whether the processors are busy with a dependency, and less to do for it brings
+// far more than more places do, which would only wait there.
+func (e *Evidence) busyBehind() bool {
+	const farMore = 1.5
+	d, is := e.saturatedBehind()
+	return is && e.gain(cure{elsewhere: leftBehind * d.used}).Factor >= farMore*e.gain(cure{}).Factor
 }
 
 // counted is the finding in which the requests inside were counted: by those that have passed the
@@ -299,6 +320,9 @@ func (e *Evidence) waitFor(p *places) string {
 	case p.crowded:
 		return fmt.Sprintf(": there are %.0f connections to %s, however many wait",
 			p.toThere, e.named(p.to))
+	case p.atTimes:
+		return fmt.Sprintf(": there are never more than %.0f connections to %s, and at times far "+
+			"more requests", p.toThere, e.named(p.to))
 	case p.to != "" && p.toThere == 1:
 		return fmt.Sprintf(": there is one connection to %s, and it is taken all the time",
 			e.named(p.to))
@@ -348,9 +372,15 @@ func (e *Evidence) concurrencyFacts(p *places) []Fact {
 	} else if p.crowded {
 		facts = append(facts, Fact{
 			What: "connections to " + e.named(p.to) + " while over four times as many requests are " +
-				"under way; at most at other times",
+				"under way; at most from the line on",
 			Value: fmt.Sprintf("%s; %s", number(p.toThere),
 				number(e.fromTheLineOn(measure.OutgoingTo+p.to).most)),
+		})
+	} else if p.atTimes {
+		facts = append(facts, Fact{
+			What: "connections to " + e.named(p.to) + " in all steps from the line on; " +
+				"most requests under way at once",
+			Value: fmt.Sprintf("%s; %s", number(p.toThere), number(e.mostInFlight())),
 		})
 	} else if p.to != "" {
 		facts = append(facts, Fact{

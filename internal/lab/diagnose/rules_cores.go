@@ -17,7 +17,8 @@ var coreRules = []Rule{
 		Needs: []string{measure.TargetCPU, measure.HostCores},
 		Threshold: "whole processors in use at the line and no more beyond it, while others are " +
 			"idle; by single threads, or where a request's time is processor time; or most " +
-			"of the few that its affinity leaves it; or half of one, if one thread does the work of " +
+			"of the few that its affinity leaves it; or one, by threads of Python or Ruby that take " +
+			"turns; or half of one, if one thread does the work of " +
 			"all requests and they delay each other by it",
 		Reason: "a service that waits for something else uses any share of a processor; one " +
 			"that stays at whole processors, while more is asked of it and others are " +
@@ -52,8 +53,12 @@ func (e *Evidence) lockWaits() float64 {
 
 // locked returns how many more threads wait for a lock at the line than well below the line, if these
 // increase most with the load; 0 otherwise. It does not ask the runtimes in which one thread computes
-// at a time, whose own lock the others wait for.
+// at a time, whose own lock the others wait for. Those that wait for the one thread which does the
+// work, or for one of the few processors, wait for no other lock.
 func (e *Evidence) locked() float64 {
+	if e.keptToFew() != nil || e.oneWorks() != nil {
+		return 0
+	}
 	c := e.crowd()
 	if c == nil || c.means().kind != kindOf(measure.TargetWaitingFutex) || e.fullThreads() >= 1 ||
 		slices.Contains(oneByDesign, e.Run.Manifest.Machine.TargetRuntime) {
@@ -161,8 +166,8 @@ const (
 	halfBusy = .5
 )
 
-// oneByDesign are the runtimes in which one thread of a process computes at a time. That it does is
-// nothing to change before its processor is used to the full.
+// oneByDesign are the runtimes in which one thread of a process computes at a time. This is not worth
+// a finding until that processor is used to the full.
 var oneByDesign = []string{measure.RuntimeNode, measure.RuntimeCPython, measure.RuntimeRuby}
 
 // oneWorks is the finding that one thread does the work of all requests, and that they wait for it
@@ -270,6 +275,9 @@ func judgeCores(e *Evidence) *Finding {
 	if full >= 1 {
 		f.Confidence = .9
 	}
+	if e.fullThreads() < 1 && e.sharesItsLock(used) {
+		f.Claim += "; its threads take turns, as one of a process computes at a time"
+	}
 	if e.poolOfNode(k) {
 		f.Claim += "; as many as libuv's pool has threads"
 		f.Advice = slices.Concat(e.runtime().widens[:1], f.Advice)
@@ -283,18 +291,25 @@ func judgeCores(e *Evidence) *Finding {
 const lesserThread = .4
 
 // sharesItsLock reports whether one process of Python or Ruby uses one processor to the full with
-// threads of which none does so: one of them computes at a time, however much each waits besides. The
-// second process is the one that started it.
+// threads of which none does so: one of them computes at a time, however much each waits besides. A
+// known server may have a second process, which starts the other. What the kernel does for them needs
+// no turn. Threads that wait for their turn stand in a futex, as those of a pool that is too small may
+// too.
 func (e *Evidence) sharesItsLock(used float64) bool {
-	switch e.Run.Manifest.Machine.TargetRuntime {
-	case measure.RuntimeCPython, measure.RuntimeRuby:
-	default:
+	m := &e.Run.Manifest.Machine
+	if m.TargetRuntime != measure.RuntimeCPython && m.TargetRuntime != measure.RuntimeRuby {
 		return false
 	}
 	n := e.AtLine.Median(measure.TargetProcesses)
+	if n == 2 && m.TargetServer != "" {
+		n = 1
+	}
 	hottest := max(e.AtLine.Median(measure.TargetThreadsHottest),
 		e.Over.Median(measure.TargetThreadsHottest))
-	return n >= 1 && n <= 2 && used >= fullCore && used <= 1+overCore && e.Over.inFlight() >= 4 &&
+	c := e.crowd()
+	waits := c != nil && c.means().kind == kindOf(measure.TargetWaitingFutex)
+	return n == 1 && waits && e.places().to == "" && used >= fullCore && used <= 1+overCore && e.Over.inFlight() >= 4 &&
+		e.AtLine.PerSecond(measure.TargetCPUUser) >= .7*e.AtLine.PerSecond(measure.TargetCPU) &&
 		hottest > 0 && hottest < lesserThread &&
 		e.Over.PerSecond(measure.TargetCPU) <= 1.35*e.AtLine.PerSecond(measure.TargetCPU)
 }

@@ -186,22 +186,30 @@ func (e *Evidence) memoryGrown(served float64) *grown {
 	return &grown{"memory", measure.TargetRSS, before, after, typical, size, nil}
 }
 
+// hardly is the share of its usual growth below which memory rests.
+const hardly = .125
+
 // rests reports whether memory that grew by so much hardly grew during a quarter of the requests. A
 // heap that is collected grows in jumps, now and then, and then serves many requests without growing.
 func (e *Evidence) rests(grew float64) bool {
-	served, all := e.byRequests(measure.TargetRSS, e.Before.Step.Plan.Number, nothing)
-	if len(served) < fewestSteps {
+	served, all := e.beside(func(m *Moment) (memory float64, is bool) {
+		s := m.Step.Plan
+		return m.Mean(measure.TargetRSS), m.Has(measure.TargetRSS) && m.Failed() <= fewFailed &&
+			s.Number >= e.Before.Step.Plan.Number && s.Phase != measure.PhaseOverload
+	})
+	if len(served) < fewestSteps-1 {
 		return false
 	}
 	quarter := (served[len(served)-1] - served[0]) / 4
 	for i := range all {
 		for j := i + 1; j < len(all); j++ {
-			if served[j]-served[i] >= quarter {
-				if all[j]-all[i] < grew/4/8 {
-					return true
-				}
-				break
+			if served[j]-served[i] < quarter {
+				continue
 			}
+			if more := all[j] - all[i]; more >= 0 && more < hardly*grew/4 {
+				return true
+			}
+			break
 		}
 	}
 	return false

@@ -23,8 +23,8 @@ var limitRules = []Rule{
 		Needs: []string{measure.TargetCgroupThrottledPeriods, measure.TargetCgroupCPUQuota},
 		Threshold: "throttled in over 10 % of the periods, or in over 1 % and, beyond the line, in " +
 			"over 30 % with most of the quota in use",
-		Reason: "a period is 100 ms: what is throttled stands still for most of one, " +
-			"which is a percentile of its own",
+		Reason: "a period is 100 ms: what is throttled stands still for most of one, which is a " +
+			"percentile of its own; and one in a hundred of them is enough to miss a p99",
 		Judge: func(e *Evidence) *Finding {
 			share := e.AtLine.Grown(measure.TargetCgroupThrottledPeriods) /
 				max(e.AtLine.Grown(measure.TargetCgroupPeriods), 1)
@@ -33,16 +33,21 @@ var limitRules = []Rule{
 			// may be where few periods are throttled.
 			over := e.Over.Grown(measure.TargetCgroupThrottledPeriods) /
 				max(e.Over.Grown(measure.TargetCgroupPeriods), 1)
-			sets := share > .01 && over > .3 && e.Over.PerSecond(measure.TargetCPU) > .85*quota
+			sets := share > .01 && over > .3 && e.Over.PerSecond(measure.TargetCPU) > .85*quota &&
+				e.AtLine.PerSecond(measure.TargetCPU) > .6*quota && e.wasting() == nil
 			if share <= .1 && !sets {
 				return nil
+			}
+			confidence := .95
+			if share <= .1 {
+				confidence = .8
 			}
 			cores := e.pinned(e.AtLine.Last(measure.HostCores))
 			f := &Finding{
 				Claim: fmt.Sprintf("The cgroup's quota of %s cores stops the service in "+
 					"%s of its periods", number(quota), percent(share)),
 				Rank:       Binding,
-				Confidence: .95,
+				Confidence: confidence,
 				Evidence: []Fact{
 					{
 						What:  "periods throttled, at the line and beyond it",

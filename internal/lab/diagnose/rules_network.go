@@ -24,9 +24,10 @@ var networkRules = []Rule{
 			if overflows <= 1 {
 				return nil
 			}
-			// What holds requests up beyond the line overflows the queue there too.
+			// Few places that are all taken overflow the queue too, beyond the line.
 			binding := e.Over.PerSecond(measure.HostTCPListenOverflows) > 1 && e.idle() &&
-				(e.AtLine.PerSecond(measure.HostTCPListenOverflows) > 1 || !e.queues())
+				(e.AtLine.PerSecond(measure.HostTCPListenOverflows) > 1 ||
+					!e.fewPlaces())
 			return &Finding{
 				Claim: fmt.Sprintf("The accept queue overflows %s times a second: "+
 					"the service accepts connections too slowly, or its backlog is too short",
@@ -508,7 +509,7 @@ func (e *Evidence) endsThem() bool {
 // of a millisecond without TLS, so where few places are taken all the time, it is these that set the
 // line: gunicorn's sync workers close all connections, and serve one request each.
 func (e *Evidence) closingRank() Rank {
-	if !strings.HasPrefix(e.Run.Manifest.Target, "https:") && e.counted(e.places()) != nil {
+	if !strings.HasPrefix(e.Run.Manifest.Target, "https:") && e.fewPlaces() {
 		return Cost
 	}
 	return e.costRank()

@@ -133,9 +133,14 @@ func (e *Evidence) heldOpen(f *Finding) {
 }
 
 // heldLonger reports whether each request holds its connection to the database longer with more
-// load. Additional connections would then wait in the database too. Only the metrics of a pool show
-// this.
+// load. Additional connections would then wait in the database too. The metrics of a pool show this,
+// or goroutines that wait for a connection, while those that have one keep it for far longer than a
+// lone request takes.
 func (e *Evidence) heldLonger() bool {
+	if p := e.places(); p.queue != nil && strings.HasPrefix(p.queue.place.what, aConnection) &&
+		p.n >= slower*p.reached*p.alone {
+		return true
+	}
 	hold := func(m *Moment) float64 { return m.PerRequestNow(measure.DBInUse) }
 	return e.Half.Mean(measure.DBInUse) >= leastInUse && hold(e.AtLine) >= slower*hold(e.Half)
 }

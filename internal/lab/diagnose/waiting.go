@@ -28,6 +28,9 @@ type waitingPlace struct {
 // aLock is what is waited for in the places of locks.
 const aLock = "a lock"
 
+// aConnection begins what is waited for in the places of pools of connections.
+const aConnection = "a connection of "
+
 // aHalt is what is waited for in the places of functions that stop the world.
 const aHalt = "the runtime to stop the world"
 
