@@ -53,7 +53,8 @@ var ownTerms = map[string]map[string]Action{
 				"%F), with arguments ({}) in place of text that is put together",
 		},
 		measure.RuntimeRuby: {
-			Text: "raise config.log_level to info, and log a line for each request (lograge)",
+			Text: "raise the level to info (in Rails config.log_level), and log one line for each " +
+				"request (lograge)",
 		},
 		measure.RuntimeDotNet: {
 			Text: "use LoggerMessage's source generator, and no console logger, which locks",

@@ -308,7 +308,8 @@ func (e *Evidence) sharesItsLock(used float64) bool {
 		e.Over.Median(measure.TargetThreadsHottest))
 	c := e.crowd()
 	waits := c != nil && c.means().kind == kindOf(measure.TargetWaitingFutex)
-	return n == 1 && waits && e.places().to == "" && used >= fullCore && used <= 1+overCore && e.Over.inFlight() >= 4 &&
+	return n == 1 && waits && e.places().to == "" && used >= fullCore && used <= 1+overCore &&
+		e.Over.inFlight() >= 4 &&
 		e.AtLine.PerSecond(measure.TargetCPUUser) >= .7*e.AtLine.PerSecond(measure.TargetCPU) &&
 		hottest > 0 && hottest < lesserThread &&
 		e.Over.PerSecond(measure.TargetCPU) <= 1.35*e.AtLine.PerSecond(measure.TargetCPU)
