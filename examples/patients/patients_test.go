@@ -354,7 +354,16 @@ func ask(t *testing.T, p *patient, address string) {
 	}
 	client := http.Client{Timeout: 20 * time.Second,
 		Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	answer, err := client.Get(scheme + "://" + address + p.Path)
+	question, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://"+address+p.Path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, flag := range p.Survey {
+		if name, value, is := strings.Cut(flag, ": "); is && i > 0 && p.Survey[i-1] == "--header" {
+			question.Header.Add(name, value)
+		}
+	}
+	answer, err := client.Do(question)
 	if err != nil {
 		t.Error(err)
 		return
