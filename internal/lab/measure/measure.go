@@ -134,7 +134,8 @@ type Totals struct {
 	// Streams is how many requests an HTTP/2 connection may carry at once: as many as configured,
 	// or fewer if the target allows fewer. It is 0 for HTTP/1.1 and HTTP/3.
 	Streams int `json:"streams_per_connection,omitempty"`
-	// Peak is the maximum number of requests in flight.
+	// Peak is the maximum number of requests in flight: of each of the generator's loops, added up,
+	// though they need not have reached it at the same moment.
 	Peak int `json:"peak_in_flight"`
 	// Requests are the totals per kind of request of the mix, in the order of the script's names.
 	Requests []RequestTotals `json:"requests,omitempty"`
