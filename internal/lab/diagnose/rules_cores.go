@@ -225,7 +225,8 @@ func judgeCores(e *Evidence) *Finding {
 	}
 	used := max(line, over)
 	full := e.fullThreads()
-	if full < 1 && e.sharesItsLock(used) {
+	turns := full < 1 && e.sharesItsLock(used)
+	if turns {
 		full = 1
 	}
 	k := max(full, math.Round(used))
@@ -275,7 +276,7 @@ func judgeCores(e *Evidence) *Finding {
 	if full >= 1 {
 		f.Confidence = .9
 	}
-	if e.fullThreads() < 1 && e.sharesItsLock(used) {
+	if turns {
 		f.Claim += "; its threads take turns, as one of a process computes at a time"
 	}
 	if e.poolOfNode(k) {

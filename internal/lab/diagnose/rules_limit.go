@@ -30,7 +30,8 @@ var limitRules = []Rule{
 				max(e.AtLine.Grown(measure.TargetCgroupPeriods), 1)
 			quota := e.AtLine.Last(measure.TargetCgroupCPUQuota)
 			// A request that comes early in a pause of 70 ms breaks an objective of 50 ms, so the line
-			// may be where few periods are throttled.
+			// may be where few periods are throttled. Waste that is known comes first then: what runs
+			// into a quota beyond the line need not be stopped by it before.
 			over := e.Over.Grown(measure.TargetCgroupThrottledPeriods) /
 				max(e.Over.Grown(measure.TargetCgroupPeriods), 1)
 			sets := share > .01 && over > .3 && e.Over.PerSecond(measure.TargetCPU) > .85*quota &&
