@@ -8,9 +8,9 @@
 const cluster = require('node:cluster');
 const crypto = require('node:crypto');
 const http = require('node:http');
-const net = require('node:net');
 const os = require('node:os');
 const { parseArgs } = require('node:util');
+const { Redis } = require('../resp/redis.js');
 
 const { values: flags } = parseArgs({
   options: {
@@ -24,65 +24,14 @@ if (!address) {
   console.error('PATIENT_REDIS is not set: give it as 127.0.0.1:6379');
   process.exit(1);
 }
-const [redisHost, redisPort] = address.split(':');
 const HAVENS = 9000;
 const NEAREST = 8;
 const HOURS = 24; // of tides that are shown of each haven
 const FIRST = flags.cured ? 40 : 20_000; // kilometres that are looked through at first
 
-/** Redis sends commands over one connection, and reads the answers: words, and lists of them. */
-class Redis {
-  #waiting = [];
-  #lines = [];
-  #rest = '';
-
-  constructor() {
-    this.socket = net.connect({ host: redisHost, port: redisPort, noDelay: true });
-    this.socket.setEncoding('latin1');
-    this.socket.on('data', (text) => this.#read(text));
-    this.socket.on('error', () => process.exit(1)); // without Redis there is nothing to do
-    this.socket.on('close', () => process.exit(1));
-  }
-
-  #read(text) {
-    const lines = (this.#rest + text).split('\r\n');
-    this.#rest = lines.pop();
-    this.#lines.push(...lines);
-    while (this.#lines.length > 0) {
-      const [answer, end] = this.#answer(0);
-      if (end > this.#lines.length) return;
-      this.#lines.splice(0, end);
-      this.#waiting.shift()(answer);
-    }
-  }
-
-  /** #answer is the answer that begins with a line, and the line after it. */
-  #answer(at) {
-    const line = this.#lines[at] ?? '';
-    if (line[0] === '$') return [this.#lines[at + 1], at + 2];
-    if (line[0] !== '*') return [line.slice(1), at + 1];
-    const list = [];
-    let next = at + 1;
-    for (let n = Number(line.slice(1)); n > 0; n--) {
-      const [part, end] = this.#answer(next);
-      list.push(part);
-      next = end;
-    }
-    return [list, next];
-  }
-
-  ask(...words) {
-    return new Promise((resolve) => {
-      this.#waiting.push(resolve);
-      const sizes = words.map((w) => `$${Buffer.byteLength(w)}\r\n${w}\r\n`);
-      this.socket.write(`*${words.length}\r\n${sizes.join('')}`);
-    });
-  }
-}
-
 /** fill brings havens into Redis: they lie all over a sea. */
 async function fill() {
-  const redis = new Redis();
+  const redis = new Redis(address);
   for (let n = 0; n < HAVENS; n++) {
     const east = 0.5 + ((n * 7919) % 12_007) / 1000;
     const north = 52 + ((n * 104_729) % 8009) / 1000;
@@ -122,7 +71,7 @@ if (cluster.isPrimary) {
     cluster.on('exit', (_, code) => process.exit(code)); // it is not the same service with fewer
   });
 } else {
-  const redis = new Redis();
+  const redis = new Redis(address);
   const server = http.createServer(async (request, response) => {
     const east = `${(2000 + crypto.randomInt(9000)) / 1000}`;
     const north = `${(53_000 + crypto.randomInt(6000)) / 1000}`;

@@ -7,9 +7,9 @@
 const cluster = require('node:cluster');
 const crypto = require('node:crypto');
 const http = require('node:http');
-const net = require('node:net');
 const os = require('node:os');
 const { parseArgs } = require('node:util');
+const { Redis } = require('../resp/redis.js');
 
 const { values: flags } = parseArgs({
   options: {
@@ -23,51 +23,11 @@ if (!address) {
   console.error('PATIENT_REDIS is not set: give it as 127.0.0.1:6379');
   process.exit(1);
 }
-const [redisHost, redisPort] = address.split(':');
 const RIGGERS = 98_000;
 const PORTS = 14;
 const TRADES = 14;
 const WEEKS = 14;
 const MASTS = 4; // that have to be rigged
-
-/** Redis sends commands over one connection, and reads the answers: words, and lists of words. */
-class Redis {
-  #waiting = [];
-  #lines = [];
-  #rest = '';
-
-  constructor() {
-    this.socket = net.connect({ host: redisHost, port: redisPort, noDelay: true });
-    this.socket.setEncoding('latin1');
-    this.socket.on('data', (text) => this.#read(text));
-    this.socket.on('error', () => process.exit(1)); // without Redis there is nothing to do
-    this.socket.on('close', () => process.exit(1));
-  }
-
-  #read(text) {
-    const lines = (this.#rest + text).split('\r\n');
-    this.#rest = lines.pop();
-    this.#lines.push(...lines);
-    while (this.#lines.length > 0) {
-      const [line] = this.#lines;
-      // each word comes after a line with its length
-      const more = { '*': 2 * Number(line.slice(1)), $: 1 }[line[0]] ?? 0;
-      if (this.#lines.length <= more) return;
-      const answer = this.#lines.splice(0, 1 + more);
-      const { resolve, reject } = this.#waiting.shift();
-      if (line[0] === '-') reject(new Error(line.slice(1)));
-      else resolve(answer.filter((_, i) => i > 0 && i % 2 === 0));
-    }
-  }
-
-  ask(...words) {
-    return new Promise((resolve, reject) => {
-      this.#waiting.push({ resolve, reject });
-      const sizes = words.map((w) => `$${w.length}\r\n${w}\r\n`);
-      this.socket.write(`*${words.length}\r\n${sizes.join('')}`);
-    });
-  }
-}
 
 const sets = (wish) => [`port:${wish.port}`, `trade:${wish.trade}`, `free:${wish.week}`];
 const together = (wish) => `hire:${wish.port}:${wish.trade}:${wish.week}`;
@@ -88,7 +48,7 @@ async function fill() {
       names.get(key).push(name);
     }
   }
-  const redis = new Redis();
+  const redis = new Redis(address);
   for (const [key, all] of names) redis.ask('SADD', key, ...all);
   await redis.ask('PING'); // is answered after all the others
   redis.socket.removeAllListeners('close').end();
@@ -122,7 +82,7 @@ if (cluster.isPrimary) {
     cluster.on('exit', (_, code) => process.exit(code)); // it is not the same service with fewer
   });
 } else {
-  const redis = new Redis();
+  const redis = new Redis(address);
   const server = http.createServer(async (request, response) => {
     const wish = {
       port: crypto.randomInt(PORTS),
