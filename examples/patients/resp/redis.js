@@ -1,5 +1,5 @@
 // Redis as patients in Node.js ask it: a connection that sends commands one after the other, and reads
-// the answers. It is no model: use node-redis or ioredis.
+// the answers. Elsewhere, use node-redis or ioredis.
 'use strict';
 const net = require('node:net');
 
