@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
 )
 
@@ -92,7 +93,9 @@ func (e *Evidence) waitsForHelper() *Finding {
 		Advice: []Action{{
 			Text: "start one of them for each processor, and ask the one that is idle; or give it less " +
 				"to do: see where its time goes",
-			Command: "perf top -p $(pgrep -n " + h.name + ")   # py-spy top for Python",
+			// Threads choose their names.
+			Command: "perf top -p $(" + format.Command("pgrep", "-n", "--", h.name) +
+				")   # py-spy top for Python",
 		}},
 		Gain: e.gain(cure{
 			saves:   leftBehind * h.line / max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9),

@@ -30,6 +30,10 @@ func TestAProgramThatIsAskedOverAPipeIsWhatRequestsWaitFor(t *testing.T) {
 	if f == nil || !f.says(claim) {
 		t.Errorf("found %+v", f)
 	}
+	named := strings.ReplaceAll(strings.Join(helped, "\n"), "python", "`id`")
+	if f := diagnosed(t, strings.Split(named, "\n")...).found("slow-dependency"); f == nil || !f.says("pgrep -n -- '`id`'") {
+		t.Errorf("a name that a shell would run: %+v", f)
+	}
 	for what, lines := range map[string][]string{
 		"it is one process":      {"all target.processes = 1"},
 		"it has several threads": {"at-line target.threads.hottest_share = .2"},
