@@ -21,10 +21,10 @@ var binaries = []struct{ begins, does string }{
 	{"libGraphicsMagick", draws}, {"libvips", draws}, {"libheif.so", draws}, {"libavif.so", draws},
 	{"libcairo.so", draws}, {"libpixman", draws}, {"librsvg", draws}, {"libfreetype.so", draws},
 	{"libavcodec.so", "video and sound"}, {"libx264.so", "video and sound"},
-	{"libcrypto.so", "encryption and hashes"}, {"libssl.so", "TLS"},
-	{"libgnutls.so", "TLS"}, {"libnettle.so", "encryption and hashes"},
-	{"libgcrypt.so", "encryption and hashes"}, {"libmbedcrypto.so", "encryption and hashes"},
-	{"libsodium.so", "encryption and hashes"}, {"libgmp.so", "arithmetic with large numbers"},
+	{"libcrypto.so", encrypts}, {"libssl.so", tlsOnly},
+	{"libgnutls.so", tlsOnly}, {"libnettle.so", encrypts},
+	{"libgcrypt.so", encrypts}, {"libmbedcrypto.so", encrypts},
+	{"libsodium.so", encrypts}, {"libgmp.so", "arithmetic with large numbers"},
 	{"libcrypt.so", stretches}, {"libargon2.so", stretches},
 	{"libpcre", "regular expressions"}, {"libre2.so", "regular expressions"},
 	{"libonig.so", "regular expressions"}, {"libhs.so", "regular expressions"},
@@ -39,9 +39,11 @@ var binaries = []struct{ begins, does string }{
 	{"liblua", "scripts in Lua"},
 }
 
-// What the libraries of some wastes are for.
+// What some libraries are for.
 const (
 	compresses = "compression"
+	encrypts   = "encryption and hashes"
+	tlsOnly    = "TLS"
 	draws      = "pictures"
 	stretches  = "passwords that are stretched into keys"
 )

@@ -101,6 +101,10 @@ func (e *Evidence) wholeThread(d dependency) bool {
 	}
 	cores := e.AtLine.Last(measure.HostCores)
 	k := math.Floor(max(d.used, d.over) + overCore)
+	// PostgreSQL has a process for each connection.
+	if d.process == "postgres" && e.fromTheLineOn(measure.OutgoingTo+d.address).most > k {
+		return false
+	}
 	return k >= 1 && k < cores && e.idleProcessors() >= leastIdle &&
 		max(d.used, d.over) >= fullCore*k && d.used >= .7*k && d.over <= 1.35*d.used
 }
@@ -188,6 +192,66 @@ func (e *Evidence) unhurried() float64 {
 		}
 	}
 	return least
+}
+
+const (
+	// slowQueries is the minimum processor time in seconds that a request costs a database which
+	// searches where an index would do, or reads far more than it gives, and slowQuery the same for
+	// each question. To find a row by its key costs .05 to .3 ms.
+	slowQueries, slowQuery = 2e-3, 1e-3
+	// queriesShare is the minimum share of the processor time in use that it then uses, and
+	// leastQueries the smallest gain for which its queries are worth a look.
+	queriesShare, leastQueries = .3, 1.25
+)
+
+// runsSlowQueries returns the database that computes for milliseconds for each request, and uses a
+// good part of what the machine has in use, while requests wait for processors. The service may use
+// as much itself.
+func (e *Evidence) runsSlowQueries() (d dependency, is bool) {
+	host := e.reserve(hostProcessor)
+	if !e.found() || host == nil || host.Share() < host.waited() {
+		return d, false
+	}
+	for _, d := range e.dependencies() {
+		s, cost := d.store(), e.costsBehind(d)
+		asked := max(e.exchanged(d.address, nearLine).each(), 1)
+		if s != nil && s.keyed && d.used >= queriesShare*host.Used &&
+			cost >= slowQueries && cost >= slowQuery*asked &&
+			e.gain(cure{elsewhere: leftBehind * d.used}).Factor >= leastQueries {
+			return d, true
+		}
+	}
+	return d, false
+}
+
+// slowQueriesOf is the finding that a database's part of the processor time is what to change.
+func (e *Evidence) slowQueriesOf(d dependency) *Finding {
+	own := e.AtLine.PerSecond(measure.TargetCPU)
+	rank := Cost
+	if d.used >= own {
+		rank = Binding
+	}
+	cost := e.costsBehind(d)
+	f := &Finding{
+		Claim: fmt.Sprintf("Each request costs %s at %s %s of a processor, which is much for what "+
+			"an index finds: it uses %s of the %s processors in use at the line, the service "+
+			"itself %s", d.process, d.address, span(cost), number(d.used),
+			number(e.reserve(hostProcessor).Used), number(own)),
+		Rank:       rank,
+		Confidence: .65,
+		Evidence: append([]Fact{{
+			What: "processor time of a request in " + d.process + ", and in the service",
+			Value: span(cost) + ", " +
+				span(e.AtLine.PerRequest(measure.TargetCPU)),
+		}}, e.dependencyFacts()...),
+		Advice:   e.askedOf(d),
+		Gain:     e.gain(cure{elsewhere: leftBehind * d.used}),
+		whatever: rank == Binding,
+	}
+	f.Gain.Low = 1
+	f.Gain.Why += fmt.Sprintf("; %s of what %s computes is assumed to be spared",
+		percent(leftBehind), d.process)
+	return f
 }
 
 // mostOf is the finding that most of a request's time is a dependency's processor time.

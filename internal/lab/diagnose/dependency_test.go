@@ -85,7 +85,7 @@ func TestAQuickStoreThatComputesForLongIsNamed(t *testing.T) {
 	}
 	for _, other := range [][]string{
 		{"at-line " + redis + " += .1", "over " + redis + " += .1"},
-		{"at-line " + postgres + " += .5", "over " + postgres + " += .55"},
+		{"at-line " + postgres + " += .35", "over " + postgres + " += .4"},
 		{"at-line " + redis + " += .5", "at-line goodput 1000"},
 	} {
 		if d := diagnosed(t, append(lines, other...)...); d.found("slow-dependency") != nil {

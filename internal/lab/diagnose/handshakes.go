@@ -1,10 +1,12 @@
 package diagnose
 
 import (
+	"math"
 	"strconv"
 	"strings"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
 )
 
 const (
@@ -23,8 +25,11 @@ func seenByClients(r Rule) Rule {
 	r.Threshold += "; or, without a profile, over a connection for two requests, of which none " +
 		"resumes a session, and a lone client waits longer for one than for the answer"
 	r.Judge = func(e *Evidence) *Finding {
-		if e.AtLine.Profile(kindCPU) != nil {
-			return inProfile(e)
+		if e.AtLine.Profile(kindCPU) == nil {
+			return judgeFullHandshakes(e)
+		}
+		if f := inProfile(e); f != nil || e.encrypting() < mostlyEncrypting {
+			return f
 		}
 		return judgeFullHandshakes(e)
 	}
@@ -38,6 +43,29 @@ func seenByClients(r Rule) Rule {
 		},
 	})
 	return r
+}
+
+// mostlyEncrypting is the share of the processor time in libraries without symbols that encrypt from
+// which on handshakes may be most of it.
+const mostlyEncrypting = .3
+
+// encrypting returns the share of the processor time in libraries that encrypt and have no symbols:
+// what called them is often not known either.
+func (e *Evidence) encrypting() (share float64) {
+	for _, at := range e.AtLine.Profile(kindCPU).Top(profile.CPU, leafBinary, math.MaxInt) {
+		if does := binaryOf(profile.Frame{Function: at.Function}); does == encrypts || does == tlsOnly {
+			share += at.Share
+		}
+	}
+	return share
+}
+
+// leafBinary picks the frame in which a stack's time is spent, if it only names a library.
+func leafBinary(stack []profile.Frame) (profile.Frame, bool) {
+	if len(stack) == 0 || binaryOf(stack[0]) == "" {
+		return profile.Frame{}, false
+	}
+	return stack[0], true
 }
 
 func judgeFullHandshakes(e *Evidence) *Finding {

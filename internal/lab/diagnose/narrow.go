@@ -120,7 +120,36 @@ func (e *Evidence) fewOpen(little float64) (to string, n float64) {
 	return to, n
 }
 
+// asksLittle reports whether requests do not wait for what the service asks, although it keeps
+// connections: while far more requests are under way than there are places, an answer is awaited on
+// few of these connections, to any address. Of a connection that carries many requests at once it is
+// not known on how many of these an answer is awaited, and of Unix and UDP sockets not whether.
+func (e *Evidence) asksLittle(places float64) bool {
+	crowd := max(farMoreInside*places, farMoreInside)
+	kept := e.whileCrowded(measure.TargetOutgoingEstablished, crowd)
+	if kept.count < 3 || kept.least < 1 {
+		return false
+	}
+	asked := 0.0
+	for _, at := range e.sampledOf(measure.OutgoingTo) {
+		open := e.whileCrowded(measure.OutgoingTo+at, crowd)
+		awaited := e.whileCrowded(measure.OutgoingWaiting+at, crowd)
+		if open.most == 0 {
+			continue
+		}
+		if awaited.count < 3 || awaited.mean() >= mostlyIdle*open.mean() ||
+			e.carriesMany(at, open.most) {
+			return false
+		}
+		asked += awaited.mean()
+	}
+	return asked < mostlyIdle*max(places, 1)
+}
+
 const (
+	// mostlyIdle is the largest share of the connections, and of the places, for which an answer is
+	// awaited if requests wait for something else.
+	mostlyIdle = .5
 	// farMoreInside is how many requests must be under way per place for all places to be taken.
 	farMoreInside = 4
 	// mostlyAsked is the minimum ratio of the mean number of awaited answers to the highest one, if

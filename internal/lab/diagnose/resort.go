@@ -30,6 +30,14 @@ func (e *Evidence) queues() bool {
 // requests queue for it. With less, only a tail of the requests waits, and for something else.
 const leastFull = .3
 
+// mostWait reports whether most requests wait, and not only a tail of them: beyond the line they take
+// far longer, and no more of them end than at the line. A limit on the rate has hardly any inside.
+func (e *Evidence) mostWait(p *places) bool {
+	const farLonger, noMore = 4, 1.15
+	return e.Over.Service() >= farLonger*p.alone &&
+		e.Over.Goodput() <= noMore*e.AtLine.Goodput()
+}
+
 // keptFor is the finding that threads are held by clients which send nothing. Requests on other
 // connections then wait for a thread, however little there is to do.
 func (e *Evidence) keptFor(p *places) *Finding {
@@ -89,7 +97,7 @@ func (e *Evidence) crowdsWithin() bool {
 	if c := e.crowd(); c != nil {
 		return !c.means().waitsThere() && !e.askedSlows() || e.fewAsk() != nil
 	}
-	return !e.goesOut(e.places().n)
+	return !e.goesOut(e.places().n) || e.asksLittle(e.places().n)
 }
 
 // helped reports whether as many goroutines wait for an answer from outside as half of those that
@@ -115,7 +123,7 @@ func (e *Evidence) resort(p *places) *Finding {
 	if _, behind := e.saturatedBehind(); behind {
 		return nil
 	}
-	if p.reached*p.alone < leastFull || e.mostlyKept() {
+	if p.reached*p.alone < leastFull && !e.mostWait(p) || e.mostlyKept() {
 		return e.keptFor(p)
 	}
 	c, few := e.crowd(), (*asking)(nil)

@@ -25,7 +25,7 @@ var fileRules = []Rule{
 		judge := r.Judge
 		r.Judge = func(e *Evidence) *Finding {
 			f := judge(e)
-			if e.AtLine.Profile(kindCPU) == nil {
+			if f == nil && (e.AtLine.Profile(kindCPU) == nil || e.profiledWithin()) {
 				f = e.readsFiles()
 			}
 			if f != nil {
@@ -35,6 +35,16 @@ var fileRules = []Rule{
 		}
 		return r
 	}(),
+}
+
+// profiledWithin reports whether the profile may be of a runtime that does not see what the kernel
+// does for it, as the JVM's recordings and V8's profiles do not.
+func (e *Evidence) profiledWithin() bool {
+	switch e.Run.Manifest.Machine.TargetRuntime {
+	case measure.RuntimeJVM, measure.RuntimeNode, measure.RuntimeCPython, measure.RuntimeRuby:
+		return true
+	}
+	return false
 }
 
 const (

@@ -290,7 +290,7 @@ var networkRules = []Rule{
 			f := &Finding{
 				Claim: fmt.Sprintf("The service opens %s connections to %s for each "+
 					"request, and %s", number(opened/e.AtLine.Goodput()), others, who),
-				Rank:       e.costRank(),
+				Rank:       e.openingRank(),
 				Confidence: .85,
 				Evidence: []Fact{
 					{
@@ -509,10 +509,38 @@ func (e *Evidence) endsThem() bool {
 // of a millisecond without TLS, so where few places are taken all the time, it is these that set the
 // line: gunicorn's sync workers close all connections, and serve one request each.
 func (e *Evidence) closingRank() Rank {
-	if !strings.HasPrefix(e.Run.Manifest.Target, "https:") && e.fewPlaces() {
+	plain := !strings.HasPrefix(e.Run.Manifest.Target, "https:")
+	if plain && (e.fewPlaces() || e.waitsLonger(e.AtLine.PerRequest(measure.TargetCPU))) {
 		return Cost
 	}
 	return e.costRank()
+}
+
+// openingRank returns the rank of connections to others that are opened for each request. On this
+// machine they cost processor time, and nothing else.
+func (e *Evidence) openingRank() Rank {
+	to := e.sampledOf(measure.OutgoingTo)
+	elsewhere := func(at string) bool { return !onThisMachine(at) }
+	if len(to) == 0 || slices.ContainsFunc(to, elsewhere) {
+		return e.costRank()
+	}
+	cost := e.AtLine.PerRequest(measure.TargetCPU)
+	for _, d := range e.dependencies() {
+		cost += e.costsBehind(d)
+	}
+	if e.waitsLonger(cost) {
+		return Cost
+	}
+	return e.costRank()
+}
+
+// littleOfIt is the largest share of a lone request's time that is not what requests wait for.
+const littleOfIt = .25
+
+// waitsLonger reports whether requests wait for something, while the processors have room, that
+// seconds of processor time for each cannot explain: they are too little of a lone request's time.
+func (e *Evidence) waitsLonger(cost float64) bool {
+	return e.found() && e.queues() && e.room() && cost < littleOfIt*e.unhurried()
 }
 
 // connectionShare returns the share of the target's processor time that goes into making

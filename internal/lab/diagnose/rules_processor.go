@@ -332,6 +332,9 @@ func judgeCollector(e *Evidence) *Finding {
 		}
 		share = e.AtLine.PerSecond(measure.GoGCCPU) /
 			max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9)
+		if !e.AtLine.Has(measure.GoGCCPU) {
+			return e.collectsBySetting()
+		}
 	}
 	if share <= collectorMuch {
 		return nil

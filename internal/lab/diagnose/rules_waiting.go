@@ -19,7 +19,8 @@ var waitingRules = []Rule{
 		Threshold: "response times over 1.5 times those at half of the line while the processors " +
 			"are idle; or what it asks on this machine uses half of the processor time in use " +
 			"and half as much again as the service's, or whole processors while others are idle, or " +
-			"a millisecond for each request where commands take microseconds; or " +
+			"a millisecond for each request where commands take microseconds, or, of a database, a " +
+			"third of it and two milliseconds for each request; or " +
 			"over 10 exchanges of small segments with one address for each request; or at " +
 			"least half of the time that a lone request takes, and over a millisecond, is " +
 			"processor time of what it asks; or half of the service's processor time is that of a " +
@@ -78,6 +79,9 @@ func judgeWaiting(e *Evidence) *Finding {
 	if again != nil && (e.waitedFor() || e.threadWaitedFor()) {
 		return e.talkative(again)
 	}
+	if d, is := e.runsSlowQueries(); is {
+		return e.slowQueriesOf(d)
+	}
 	if f := e.waitsForOthers(); f != nil {
 		return f
 	}
@@ -92,10 +96,13 @@ func judgeWaiting(e *Evidence) *Finding {
 
 // outOfDoubt reports whether a dependency can be the limit although processors are busy: they are
 // busy with the dependency, or the finding is about how often the service asks, or about what a
-// lone request takes.
+// lone request takes, or the database itself says what its sessions wait for. On a machine without
+// an idle processor, a session that holds a lock waits to run.
 func (e *Evidence) outOfDoubt() bool {
 	_, behind := e.saturatedBehind()
-	return behind || e.waitsForHelper() != nil || e.neverQuick() || e.asksAgain() != nil
+	_, queries := e.runsSlowQueries()
+	return behind || queries || e.waitsForHelper() != nil || e.neverQuick() || e.asksAgain() != nil ||
+		e.rowsLocked() != nil && e.busy(hostProcessor) < saturated
 }
 
 // waitsForOthers is the finding that requests wait for what the service asks.

@@ -1,10 +1,12 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
 )
 
 // sessions are the connections to one database, by what its processes report that they do for them.
@@ -135,14 +137,26 @@ func (e *Evidence) heldOpen(f *Finding) {
 // heldLonger reports whether each request holds its connection to the database longer with more
 // load. Additional connections would then wait in the database too. The metrics of a pool show this,
 // or goroutines that wait for a connection, while those that have one keep it for far longer than a
-// lone request takes.
+// lone request takes. The same holds for another bound, such as a semaphore, if those inside wait
+// for an answer from outside.
 func (e *Evidence) heldLonger() bool {
-	if p := e.places(); p.queue != nil && strings.HasPrefix(p.queue.place.what, aConnection) &&
-		p.n >= slower*p.reached*p.alone {
+	if p := e.places(); p.queue != nil && p.n >= slower*p.reached*p.alone &&
+		(strings.HasPrefix(p.queue.place.what, aConnection) ||
+			!p.queue.place.vague && e.room() && e.insideWaits(p.queue)) {
 		return true
 	}
 	hold := func(m *Moment) float64 { return m.PerRequestNow(measure.DBInUse) }
 	return e.Half.Mean(measure.DBInUse) >= leastInUse && hold(e.AtLine) >= slower*hold(e.Half)
+}
+
+// insideWaits reports whether at least half of the goroutines that have passed a queue, and at least
+// two, wait for an answer from outside.
+func (e *Evidence) insideWaits(q *queue) bool {
+	if q.behind {
+		return q.inside >= 2
+	}
+	p := cmp.Or(e.Over.Profile(kindGoroutine), e.AtLine.Profile(kindGoroutine))
+	return p.Classify(profile.Goroutine, handlerState)[stateOutside] >= max(q.inside/2, 2)
 }
 
 const (

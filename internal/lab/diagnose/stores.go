@@ -16,6 +16,8 @@ type store struct {
 	single bool
 	// quick says that most of its commands take microseconds, whatever is stored.
 	quick bool
+	// keyed says that it finds what is asked for by a key in well under a millisecond.
+	keyed bool
 	// session is what it does for each new connection, to follow its name, if that costs more than
 	// most queries. keeps is how to have fewer new connections.
 	session string
@@ -48,6 +50,7 @@ var stores = []store{
 			Command: "psql -c 'SELECT sessions, session_time / sessions AS ms_each FROM " +
 				"pg_stat_database WHERE datname = current_database()'",
 		}},
+		keyed: true,
 	},
 	{
 		processes: []string{"mysqld", "mariadbd"},
@@ -67,6 +70,7 @@ var stores = []store{
 				"put ProxySQL in front of MySQL",
 			Command: "mysql -e \"SHOW GLOBAL STATUS LIKE 'Connections'\"",
 		}},
+		keyed: true,
 	},
 	{
 		processes: []string{"redis-server", "valkey-server", "keydb-server"},
@@ -101,6 +105,7 @@ var stores = []store{
 				"members (w, j), a document that all write to, or a lock",
 			Command: `mongosh --eval 'db.currentOp({waitingForLock: true})'   # and: mongostat`,
 		},
+		keyed: true,
 	},
 	{
 		processes: []string{"memcached"},

@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"math"
 	"slices"
 	"strings"
 
@@ -479,109 +478,4 @@ var answers = []string{
 	"net/http.(*http2ClientConn).roundTrip", "net/http.(*http2clientStream).",
 	"golang.org/x/net/http2.(*ClientConn).roundTrip", "golang.org/x/net/http2.(*clientStream).",
 	"google.golang.org/grpc.(*ClientConn).Invoke",
-}
-
-// queue is where requests queue, from a goroutine profile.
-type queue struct {
-	place *waitingPlace
-	where []profile.Place
-	// waiting are the goroutines that queue there. inside are those that serve a request and have
-	// passed the queue. atHalf are those that queued there at half of the line.
-	waiting, inside, atHalf float64
-}
-
-const (
-	// fewestWaiting is the minimum number of goroutines in one place that are a queue, and not
-	// chance.
-	fewestWaiting = 4
-	// mostlyWaiting is the minimum share of the requests in the queue if that is what limits them.
-	mostlyWaiting = .5
-)
-
-// inLine finds where most of the requests of a step queue. It returns nil if there is no goroutine
-// profile, or no such place.
-func (e *Evidence) inLine(m *Moment) *queue {
-	p := m.Profile(kindGoroutine)
-	if p == nil {
-		return nil
-	}
-	counts := map[*waitingPlace]map[string]float64{}
-	serves, helpers := 0.0, 0.0
-	for key, n := range p.Classify(profile.Goroutine, standing) {
-		kind, function, _ := strings.Cut(key, " ")
-		switch kind {
-		case "":
-		case stateHelper:
-			helpers += n
-		default:
-			if serves += n; kind == stateWaits {
-				i := slices.IndexFunc(waitingPlaces, func(w waitingPlace) bool {
-					return strings.HasPrefix(function, w.functions[0]+" ")
-				})
-				w := &waitingPlaces[i]
-				if counts[w] == nil {
-					counts[w] = map[string]float64{}
-				}
-				counts[w][function[len(w.functions[0])+1:]] += n
-			}
-		}
-	}
-	var best *queue
-	function := "" // of a vague place: others may wait there for something else
-	for w, of := range counts {
-		all := 0.0
-		for f, n := range of {
-			if all += n; w.vague && (best == nil || n > best.waiting ||
-				n == best.waiting && f < function) {
-				best, function = &queue{place: w, waiting: n}, f
-			}
-		}
-		if !w.vague && (best == nil || all > best.waiting ||
-			all == best.waiting && best.place.vague) {
-			best, function = &queue{place: w, waiting: all}, ""
-		}
-	}
-	if best == nil || best.waiting < fewestWaiting || best.waiting < mostlyWaiting*serves ||
-		best.place.vague && helpers >= best.waiting/2 {
-		return nil
-	}
-	best.inside = serves - best.waiting
-	if little := max(e.AtLine.Goodput(), e.Over.Goodput()) * e.alone(); best.place.polls &&
-		!near(best.inside, little, 1.6) {
-		return nil
-	}
-	there := func(stack []profile.Frame) (profile.Frame, bool) {
-		at, place := waitsIn(stack)
-		_, is := serving(stack)
-		return at, is && place == best.place && (function == "" || at.Function == function)
-	}
-	best.where = p.Top(profile.Goroutine, there, placesTold)
-	if half := e.Half.Profile(kindGoroutine); half != nil {
-		for _, at := range half.Top(profile.Goroutine, there, math.MaxInt) {
-			best.atHalf += math.Round(at.Share * half.Total(profile.Goroutine))
-		}
-	}
-	return best
-}
-
-// What a goroutine is doing, for standing.
-const (
-	stateWaits  = "waits"  // serves a request and waits in a well-known place
-	stateServes = "serves" // serves a request otherwise
-	stateHelper = "helper" // serves no request itself, and waits for an answer from outside
-)
-
-// standing returns what a goroutine does: a state and, if it waits, the place's first function and
-// the function of the service. It is empty for a goroutine that has nothing to do with requests.
-func standing(stack []profile.Frame) string {
-	if _, serves := serving(stack); serves {
-		if at, place := waitsIn(stack); place != nil {
-			return stateWaits + " " + place.functions[0] + " " + at.Function
-		}
-		return stateServes
-	}
-	if _, own := profile.FirstUser(stack); own && onNetwork(stack) {
-		return stateHelper
-	}
-	return ""
 }

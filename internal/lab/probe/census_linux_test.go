@@ -269,6 +269,37 @@ func TestConnectionsOnWhichAnAnswerIsWaitedForAreCounted(t *testing.T) {
 	turns(client, 1)
 }
 
+// A pool hands out the connection first that came back last, so the next question follows at once.
+func TestAQuestionThatFollowsAnAnswerAtOnceIsWaitedFor(t *testing.T) {
+	target, address := listenOn(t, "127.0.79.1:0")
+	upstream, to := listenOn(t, "127.0.79.1:0")
+	s := New(Options{PID: os.Getpid(), Listen: []netip.AddrPort{address}})
+	pair(t, target, address)
+	client, server := pair(t, upstream, to)
+	one := make([]byte, 1)
+	passes := func(from, into *net.TCPConn) {
+		t.Helper()
+		if _, err := from.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(into, one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const turns = 40
+	seen := 0.0
+	for range turns {
+		passes(client, server)
+		passes(server, client)
+		passes(client, server)
+		seen += fresh(s)[measure.OutgoingWaiting+to.String()]
+		passes(server, client)
+	}
+	if seen < turns*3/4 {
+		t.Errorf("an answer was waited for in %v looks of %d", seen, turns)
+	}
+}
+
 func TestWhatIsSentAgainIsCountedOfTheTargetsConnections(t *testing.T) {
 	l, address := listenOn(t, "127.0.0.1:0")
 	s := New(Options{Listen: []netip.AddrPort{address}})

@@ -258,6 +258,7 @@ func parseDiag(body []byte) (s socket, ok bool) {
 		sent      = int(unsafe.Offsetof(unix.TCPInfo{}.Last_data_sent)) // ms ago
 		came      = int(unsafe.Offsetof(unix.TCPInfo{}.Last_data_recv))
 		full      = int(unsafe.Offsetof(unix.TCPInfo{}.Snd_mss))
+		unacked   = int(unsafe.Offsetof(unix.TCPInfo{}.Unacked)) // segments
 		acked     = int(unsafe.Offsetof(unix.TCPInfo{}.Bytes_acked))
 		received  = int(unsafe.Offsetof(unix.TCPInfo{}.Bytes_received))
 		asked     = int(unsafe.Offsetof(unix.TCPInfo{}.Data_segs_out)) // the last one read
@@ -266,7 +267,12 @@ func parseDiag(body []byte) (s socket, ok bool) {
 	for kind, info := range attributes(body[diagMessageSize:]) {
 		if kind == diagInfo && len(info) >= sentAgain+4 {
 			s.retransmits = order.Uint32(info[sentAgain:])
-			s.waits, s.told = order.Uint32(info[sent:]) < order.Uint32(info[came:]), true
+			// Both are known to a tick of the kernel, of up to 10 ms. What was sent in the tick in which
+			// the last answer came is a question if the other end has not acknowledged it: an answer
+			// acknowledges what was asked, and a question alone is acknowledged later.
+			question, answer := order.Uint32(info[sent:]), order.Uint32(info[came:])
+			s.waits = question < answer || question == answer && order.Uint32(info[unacked:]) > 0
+			s.told = true
 		}
 		if kind == diagInfo && len(info) >= asked+4 {
 			s.data = data{

@@ -31,13 +31,18 @@ func (d data) since(before data) data {
 	return d
 }
 
+// questionLeast is the minimum average size, in bytes, of questions that large answers come to. It
+// is above the 13 bytes of HTTP/2's window updates, which go to and fro with bodies in pieces.
+const questionLeast = 32
+
 // exchanges estimates how many questions were answered one after the other: the number of segments
-// sent or received, whichever is smaller. It is 0 if they are too large on average to be messages
-// of their own: bodies in pieces cause segments in both directions too, for example the window
-// updates of HTTP/2.
+// sent or received, whichever is smaller. It is 0 if those sent are too large on average to be
+// messages of their own, as bodies in pieces are, or those received are, and no questions come
+// between them. A row of a database may be large.
 func (d data) exchanges() float64 {
 	most := min(uint64(d.full/2), messageMost)
-	if d.sentBytes > most*uint64(d.sent) || d.cameBytes > most*uint64(d.came) {
+	if d.sentBytes > most*uint64(d.sent) ||
+		d.cameBytes > most*uint64(d.came) && d.sentBytes < questionLeast*uint64(d.sent) {
 		return 0
 	}
 	return float64(min(d.sent, d.came))
