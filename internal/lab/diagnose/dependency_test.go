@@ -94,6 +94,45 @@ func TestAQuickStoreThatComputesForLongIsNamed(t *testing.T) {
 	}
 }
 
+// The service computes as much as the database that lacks an index.
+func TestADatabaseThatComputesForLongForEachRequestIsNamedBesideABusyService(t *testing.T) {
+	lines := []string{
+		"all service 10ms", "at-line service 20ms", "all goodput 150", "at-line goodput 150",
+		"over goodput 180", "at-line host.cpu.busy_seconds += 1.5", "at-line target.cpu.seconds += .75",
+		"all " + postgres + " += .6", "half " + postgres + " += .6",
+	}
+	d := diagnosed(t, lines...)
+	if f := d.found("slow-dependency"); f == nil || !f.says("4.00 ms of a processor") ||
+		!f.says("Seq Scan") || f.Rank != Cost || f.Gain.Factor < 1.25 {
+		t.Errorf("found %v, held back %+v: %+v", names(d), d.HeldBack, f)
+	}
+	for name, other := range map[string][]string{
+		"many quick ones": {"at-line goodput 1000"},
+		"little of it":    {"all " + postgres + " += .35"},
+	} {
+		if d := diagnosed(t, append(lines, other...)...); d.found("slow-dependency") != nil {
+			t.Errorf("%s: found %v", name, names(d))
+		}
+	}
+}
+
+// PostgreSQL has a process for each connection, so it has one for each processor.
+func TestPostgresUsesOneProcessorOnlyOverOneConnection(t *testing.T) {
+	lines := []string{
+		"all target.cpu.seconds += .4", "all host.cpu.busy_seconds += 1.2",
+		"all host.cores = 4", "all " + postgres + " += .9", "all service 5ms", "at-line service 12ms",
+		"over goodput 1010",
+	}
+	for connections, one := range map[string]bool{"1": true, "6": false} {
+		d := diagnosed(t, append(lines, "all target.outgoing.established = "+connections,
+			"all target.outgoing.to.127.0.0.1:5432 = "+connections)...)
+		f := d.found("slow-dependency")
+		if is := f != nil && f.says("no thread for another"); is != one {
+			t.Errorf("%s connections: found %v: %+v", connections, names(d), f)
+		}
+	}
+}
+
 func TestConnectionsForEachRequestComeBeforeWhatAcceptsThem(t *testing.T) {
 	const shop = "behind.cpu_seconds.127.0.0.1:8080/shop"
 	lines := []string{

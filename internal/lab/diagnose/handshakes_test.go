@@ -18,17 +18,28 @@ func TestFullHandshakesAreSeenByTheirClients(t *testing.T) {
 		made, resumed   uint64
 		resumption      string
 		want            bool
+		busy            string // where a profile has most of the time
 	}{
-		"each connection a full handshake": {"https", 3 * time.Millisecond, time.Millisecond, 4000, 0, "true", true},
-		"an answer that takes longer":      {"https", time.Millisecond, 3 * time.Millisecond, 4000, 0, "true", false},
-		"sessions that are resumed":        {"https", 3 * time.Millisecond, time.Millisecond, 4000, 3900, "true", false},
-		"connections that are kept":        {"https", 3 * time.Millisecond, time.Millisecond, 40, 0, "true", false},
-		"no TLS":                           {"http", 3 * time.Millisecond, time.Millisecond, 4000, 0, "true", false},
+		"each connection a full handshake": {"https", 3 * time.Millisecond, time.Millisecond, 4000, 0, "true", true, ""},
+		"an answer that takes longer":      {"https", time.Millisecond, 3 * time.Millisecond, 4000, 0, "true", false, ""},
+		"sessions that are resumed":        {"https", 3 * time.Millisecond, time.Millisecond, 4000, 3900, "true", false, ""},
+		"connections that are kept":        {"https", 3 * time.Millisecond, time.Millisecond, 40, 0, "true", false, ""},
+		"no TLS":                           {"http", 3 * time.Millisecond, time.Millisecond, 4000, 0, "true", false, ""},
 		"resumption that was not asked for": {
-			"https", 3 * time.Millisecond, time.Millisecond, 4000, 0, "false", false,
+			"https", 3 * time.Millisecond, time.Millisecond, 4000, 0, "false", false, "",
+		},
+		"in a library without symbols": {
+			"https", 3 * time.Millisecond, time.Millisecond, 4000, 0, "true", true, "[libcrypto.so.3]",
+		},
+		"in something else": {
+			"https", 3 * time.Millisecond, time.Millisecond, 4000, 0, "true", false, "[libz.so.1]",
 		},
 	} {
-		run := newFixture(t, strings.Split(base, "\n")...).open(t)
+		lines := strings.Split(base, "\n")
+		if c.busy != "" {
+			lines = append(lines, "at-line profile cpu nanoseconds 4000000000 "+c.busy)
+		}
+		run := newFixture(t, lines...).open(t)
 		run.Manifest.Target = c.scheme + "://127.0.0.1/"
 		run.Manifest.Settings = map[string]string{"new_connections": "true", "resumption": c.resumption}
 		for i := range run.Steps {
@@ -60,6 +71,34 @@ func TestFullHandshakesAreSeenByTheirClients(t *testing.T) {
 		}
 		if f != nil && (!f.says("no session is resumed") || !f.says("3.00 ms") || f.Gain.Factor < 1.3) {
 			t.Errorf("%s: %q, gain %v", name, f.Claim, f.Gain.Factor)
+		}
+	}
+}
+
+// Connections on this machine cost processor time only, and these requests have hardly any.
+func TestConnectionsThatAreOpenedDoNotExplainALongWaitOnThisMachine(t *testing.T) {
+	opens := []string{
+		"all host.tcp.opened_active += 1000", "all target.outgoing.established = 40",
+		"all target.outgoing.time_wait = 900", "all service 12ms", "half service 12ms",
+		"at-line service 30ms", "over goodput 1010",
+	}
+	for name, c := range map[string]struct {
+		lines []string
+		first string
+	}{
+		"a small backend": {[]string{"all target.outgoing.to.127.0.0.1:9000 = 40"}, "slow-dependency"},
+		"elsewhere": {
+			[]string{"all target.outgoing.to.192.0.2.7:9000 = 40"}, "upstream-connections-not-reused",
+		},
+		"costly ones": {[]string{
+			"all target.outgoing.to.127.0.0.1:9000 = 40", "at-line behind.cpu_seconds.127.0.0.1:9000/shop += 5",
+			"all behind.cpu_seconds.127.0.0.1:9000/shop += 5",
+		}, "upstream-connections-not-reused"},
+	} {
+		d := diagnosed(t, slices.Concat(idleService, opens, c.lines)...)
+		if len(d.Findings) == 0 || d.Findings[0].Rule != c.first ||
+			d.found("upstream-connections-not-reused") == nil {
+			t.Errorf("%s: found %v, held back %+v", name, names(d), d.HeldBack)
 		}
 	}
 }

@@ -16,6 +16,13 @@ func TestALockOnARowIsSeenByWhatTheSessionsSay(t *testing.T) {
 		!d.Findings[0].says("does nothing meanwhile") || !d.Findings[0].says("FOR UPDATE") {
 		t.Errorf("found %+v", d.Findings)
 	}
+	// What the sessions say counts although processors are busier than that, as long as some are idle.
+	for busy, found := range map[string]bool{"1.3": true, "1.95": false} {
+		d = diagnosed(t, append(lines, "at-line host.cpu.busy_seconds += "+busy)...)
+		if f := d.found("slow-dependency"); (f != nil) != found {
+			t.Errorf("%s processors: found %v, held back %+v", busy, names(d), d.HeldBack)
+		}
+	}
 	// Sometimes one session waits for another.
 	d = diagnosed(t, append(lines, "at-line "+doing+"UPDATE waiting = .2",
 		"over "+doing+"UPDATE waiting = .3", "at-line "+doing+"SELECT = 3",
