@@ -1,0 +1,134 @@
+package diagnose
+
+import (
+	"slices"
+	"testing"
+
+	"plimsoll/internal/lab/measure"
+)
+
+// A service that keeps connections to a database, and has one request at a time work for 8 ms in
+// between. Threads show nothing of it, as those of an event loop or of Go do not.
+var limited = slices.Concat(stuck, []string{
+	"all service 9ms", "half service 9ms", "at-line service 20ms", "over service 200ms",
+	"all goodput 100", "half goodput 120", "at-line goodput 240", "over goodput 250",
+	"all target.outgoing.established = 10", "all target.outgoing.to.192.0.2.7:5432 = 10",
+	"all target.outgoing.waiting.192.0.2.7:5432 = .4",
+})
+
+func TestConnectionsOnWhichNothingIsAskedAreNotWhatRequestsWaitFor(t *testing.T) {
+	for name, c := range map[string]struct {
+		lines []string
+		first string
+	}{
+		"idle":  {nil, "concurrency-limited"},
+		"asked": {[]string{"over target.outgoing.waiting.192.0.2.7:5432 = 7"}, "slow-dependency"},
+		"one of two is asked": {[]string{
+			"all target.outgoing.to.192.0.2.8:80 = 4", "all target.outgoing.waiting.192.0.2.8:80 = 1 to 4",
+		}, "slow-dependency"},
+		"it is not known of one": {[]string{"all target.outgoing.to.unix:/run/shop = 4"}, "slow-dependency"},
+		"it carries many at once": {[]string{
+			"all target.processes = 10",
+		}, "slow-dependency"},
+	} {
+		d := diagnosed(t, slices.Concat(limited, c.lines)...)
+		if len(d.Findings) == 0 || d.Findings[0].Rule != c.first {
+			t.Errorf("%s: found %v, held back %+v", name, names(d), d.HeldBack)
+		}
+	}
+}
+
+func TestALimitOnTheRateHasHardlyAnyRequestsInside(t *testing.T) {
+	quick := slices.Concat(stuck, []string{
+		"all service 1ms", "half service 1ms", "at-line service 5ms", "over service 300ms",
+		"all goodput 100", "half goodput 120", "at-line goodput 240", "over goodput 250",
+		"all target.cpu.seconds += .02",
+	})
+	d := diagnosed(t, append(quick, "all target.outgoing.established = 0")...)
+	if d.found("concurrency-limited") == nil {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+	// A few requests that take long are a tail.
+	d = diagnosed(t, append(quick, "all target.outgoing.established = 0", "over service 3ms")...)
+	if d.found("concurrency-limited") != nil {
+		t.Errorf("a tail: found %v", names(d))
+	}
+}
+
+// handed is a handler that waits for a goroutine of its own, as one with a time-out does.
+const handed = "runtime.gopark < runtime.selectgo < " +
+	"github.com/gin-contrib/timeout.New.func1 < main.handle < net/http.(*conn).serve"
+
+func TestWhatHandlersWaitForIsSoughtInTheGoroutinesThatTheyStart(t *testing.T) {
+	lines := slices.Concat(stuck, []string{
+		"at-line profile goroutine count 2 " + handed,
+		"over profile goroutine count 60 " + handed,
+		"over profile goroutine count 59 runtime.gopark < runtime.semacquire1 < " +
+			"internal/sync.(*Mutex).lockSlow < sync.(*Mutex).Lock < main.sell < main.handle.func1",
+		"over profile goroutine count 1 runtime.gopark < internal/poll.(*FD).Read < main.sell < " +
+			"main.handle.func1",
+	})
+	f := diagnosed(t, lines...).found("lock-contention")
+	if f == nil || !f.says("main.sell") || !f.says("59.0 of them") {
+		t.Errorf("found %+v", f)
+	}
+	// Goroutines that stand there whatever the load is are not the queue.
+	idle := "half profile goroutine count 59 runtime.gopark < runtime.semacquire1 < " +
+		"internal/sync.(*Mutex).lockSlow < sync.(*Mutex).Lock < main.sell < main.handle.func1"
+	if d := diagnosed(t, append(lines, idle)...); d.found("lock-contention") != nil {
+		t.Errorf("idle: found %v", names(d))
+	}
+}
+
+func TestASemaphoreBeforeWhatIsSlowIsNotTheLimit(t *testing.T) {
+	lines := slices.Concat(stuck, []string{
+		"all service 6ms", "half service 6ms", "at-line service 20ms", "over service 200ms",
+		"all goodput 100", "half goodput 120", "at-line goodput 240", "over goodput 250",
+		"over profile goroutine count 100 runtime.gopark < runtime.chansend < main.handle < " +
+			"net/http.(*conn).serve",
+	})
+	waits := "over profile goroutine count 16 runtime.gopark < internal/poll.(*FD).Read < main.ask" +
+		servesHTTP
+	d := diagnosed(t, append(lines, waits)...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "slow-dependency" {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+	// As many as Little's law has inside: each is as quick as when it is alone.
+	d = diagnosed(t, append(lines, "over profile goroutine count 2 runtime.gopark < "+
+		"internal/poll.(*FD).Read < main.ask"+servesHTTP)...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "concurrency-limited" {
+		t.Errorf("few: found %v, held back %+v", names(d), d.HeldBack)
+	}
+	// They do something else inside.
+	d = diagnosed(t, append(lines, "over profile goroutine count 16 runtime.gopark < "+
+		"time.Sleep < main.pace"+servesHTTP)...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "concurrency-limited" {
+		t.Errorf("sleeping: found %v, held back %+v", names(d), d.HeldBack)
+	}
+}
+
+func TestALowGOGCIsSeenOfAServiceThatShowsNothing(t *testing.T) {
+	lines := []string{"all target.memory.rss_bytes = 90000000", "all target.threads.cpu_seconds.shop += 1"}
+	for name, c := range map[string]struct {
+		knob  string
+		lines []string
+		want  bool
+	}{
+		"low":               {"GOGC=10", nil, true},
+		"rather low":        {"GOGC=50", nil, false},
+		"off":               {"GOGC=off", nil, false},
+		"hardly any memory": {"GOGC=10", []string{"all target.memory.rss_bytes = 9000000"}, false},
+		"processors have room": {"GOGC=10", []string{
+			"all host.cpu.busy_seconds += .4", "all target.cpu.seconds += .2",
+		}, false},
+	} {
+		d := started(t, measure.RuntimeGo, []string{c.knob}, slices.Concat(lines, c.lines)...)
+		f := d.found("gc-heavy")
+		if (f != nil) != c.want {
+			t.Errorf("%s: found %v, not judged %+v", name, names(d), d.NotJudged)
+		}
+		if f != nil && (!f.says("estimated 52.6 %") || f.Gain.Factor < 1.2) {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
