@@ -42,8 +42,16 @@ func (e *Evidence) refuses(p *places) *Finding {
 	half, own := e.Half.Service(), e.reserve(targetProcessor)
 	if half == 0 || own == nil || own.Share() >= own.waited() || e.Over.refused() < mostlyRefused ||
 		e.AtLine.refused() > e.Over.refused()/2 ||
-		e.Over.Goodput() > 1.25*e.AtLine.Goodput() || e.Over.Service() >= takesLonger*half {
+		e.Over.Goodput() > 1.25*e.AtLine.Goodput() {
 		return nil
+	}
+	took := "are answered as quickly as ever"
+	if e.Over.Service() >= takesLonger*half {
+		if !e.room() || !e.asksNobody(p) {
+			return nil
+		}
+		took = "wait for their turn first (" + span(e.Over.Service()) + " in all, " +
+			span(half) + " at half of the line)"
 	}
 	p.refused = true
 	what := "a limit on the rate or on how many may be inside, or a queue that is full"
@@ -56,8 +64,8 @@ func (e *Evidence) refuses(p *places) *Finding {
 	}
 	f := &Finding{
 		Claim: fmt.Sprintf("The service refuses what is more than %s: beyond the line %s, and "+
-			"those that are let in are answered as quickly as ever, while it has processors to "+
-			"spare: %s%s", rate(p.reached), e.Over.refusal(), what, others),
+			"those that are let in %s, while it has processors to "+
+			"spare: %s%s", rate(p.reached), e.Over.refusal(), took, what, others),
 		Rank:       Binding,
 		Confidence: .75,
 		Evidence:   append(e.refusalFacts(), e.concurrencyFacts(p)...),
@@ -68,6 +76,14 @@ func (e *Evidence) refuses(p *places) *Finding {
 	f.Advice = append(f.Advice, e.runtime().widens...)
 	f.Evidence = append(f.Evidence, e.askedFacts()...)
 	return f
+}
+
+// asksNobody reports whether requests that take long do not wait for what the service asks: it has
+// connections to nobody, or an answer is awaited on few of them. A queue before a limit on the rate
+// (limit_req with a burst) is of the service's own then.
+func (e *Evidence) asksNobody(p *places) bool {
+	open := e.fromTheLineOn(measure.TargetOutgoingEstablished)
+	return open.count > 0 && (open.most == 0 || e.asksLittle(p.n))
 }
 
 // refusalFacts returns the shares of the requests that are refused, for each way that was seen.

@@ -17,6 +17,19 @@ func TestALimitThatRefusesRequestsIsTold(t *testing.T) {
 		!f.says("how many may be inside") {
 		t.Errorf("%+v", f)
 	}
+	// A bounded queue before the limit makes those wait that are let in.
+	queued := append(lines, "all service 2ms", "at-line service 8ms", "over service 38ms",
+		"all target.outgoing.established = 0")
+	if f := diagnosed(t, queued...).found("concurrency-limited"); f == nil ||
+		!f.says("wait for their turn first (38.0 ms in all") {
+		t.Errorf("a queue: %+v", f)
+	}
+	// If answers of others are awaited meanwhile, they may be what takes long, and what refuses.
+	asking := append(queued, "all target.outgoing.established = 8",
+		"all target.outgoing.to.192.0.2.7:80 = 8", "all target.outgoing.waiting.192.0.2.7:80 = 7")
+	if f := diagnosed(t, asking...).found("concurrency-limited"); f != nil && f.says("refuses") {
+		t.Errorf("what is asked is slow: %+v", f)
+	}
 	// A service whose processors are busy refuses because of that.
 	busy := append(lines, "at-line host.cpu.busy_seconds += 1.9",
 		"at-line target.cpu.seconds += 1.8")
