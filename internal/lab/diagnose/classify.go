@@ -170,7 +170,7 @@ var classes = []class{
 			"json-stringify-safe/stringify.js", "safe-stable-stringify/index.js",
 			"fast-safe-stringify/index.js", "fast-json-stable-stringify/index.js",
 			"lib/jsonpath.js",
-			"JSONStream/index.js",
+			"JSONStream/index.js", "fastapi/encoders.py", "utils/encoders.py",
 		},
 	},
 	{
@@ -239,6 +239,33 @@ func reflectsFor(stack []profile.Frame) bool {
 	return i > 0 && reflectors.among(stack[:i]) != 0
 }
 
+// loggers is the bit of logging in the index of the classes.
+var loggers = classBit(classLogging)
+
+// passers are functions of logging libraries that call the service's handler, whose work is not
+// theirs. What they do themselves is in other functions, or, if to is given, wherever they do not
+// call that.
+var passers = []struct{ function, file, to string }{
+	{function: "github.com/gin-gonic/gin.LoggerWithConfig", to: "github.com/gin-gonic/gin.(*Context).Next"},
+	{function: "ch.qos.logback.access."},
+	{function: "logger", file: "morgan/index.js"},
+	{function: "catch_wrapper", file: "loguru/_logger.py"},
+	{function: "tagged", file: "active_support/tagged_logging.rb"},
+	{function: "tagged", file: "semantic_logger/base.rb"},
+}
+
+// passesOn reports whether a frame of a logging library is there because it has called the handler.
+func passesOn(stack []profile.Frame, i int) bool {
+	f := stack[i]
+	for _, p := range passers {
+		if fits(f.Function, p.function) && (p.file == "" || f.File == p.file) &&
+			(p.to == "" || i > 0 && fits(stack[i-1].Function, p.to)) {
+			return true
+		}
+	}
+	return false
+}
+
 func fits(function, name string) bool {
 	if strings.HasSuffix(name, ".") || strings.HasSuffix(name, "/") {
 		return strings.HasPrefix(function, name)
@@ -258,7 +285,15 @@ func classOf(stack []profile.Frame) string {
 	if in(spareTime) {
 		return classRuntime
 	}
-	if seen := classIndex.among(stack); seen != 0 {
+	seen := uint64(0)
+	for i, f := range stack {
+		of := classIndex.of(f)
+		if of&loggers != 0 && passesOn(stack, i) {
+			of &^= loggers
+		}
+		seen |= of
+	}
+	if seen != 0 {
 		return classes[bits.TrailingZeros64(seen)].name
 	}
 	if class := otherClass(stack); class != "" {

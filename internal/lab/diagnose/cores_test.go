@@ -88,6 +88,14 @@ func TestThreadsThatTakeTurnsWithALockOfTheLanguageUseOneProcessor(t *testing.T)
 	if ofRuntime(t, measure.RuntimeCPython, "gunicorn", started...).found("single-threaded") == nil {
 		t.Error("gunicorn and its worker: not found")
 	}
+	// Each thread keeps a connection, and lone requests would take most of them, or all.
+	for open, full := range map[string]bool{"9": false, "7": true} {
+		d := ofRuntime(t, measure.RuntimeCPython, "", append(turns, "over goodput 1200",
+			"all target.outgoing.established = "+open, "all target.outgoing.to.192.0.2.7:80 = "+open)...)
+		if f := d.found("single-threaded"); (f == nil) != full {
+			t.Errorf("%s connections: found %v", open, names(d))
+		}
+	}
 	for what, line := range map[string]string{
 		"two processes share the work":  "all target.threads.hottest_share = .5",
 		"there are several processes":   "all target.processes = 2",

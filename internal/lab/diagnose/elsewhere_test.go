@@ -255,6 +255,32 @@ func TestClassesAreKnownInOtherLanguages(t *testing.T) {
 	}
 }
 
+// Middleware that writes a log calls the handler, whose work is not logging.
+func TestWhatALoggersMiddlewareCallsIsNotLogging(t *testing.T) {
+	for _, c := range []struct{ runtime, rule, stack string }{
+		{measure.RuntimeNode, "json-hot", "v8::internal::JsonParser::ParseJsonValue < load@shop/main.js < " +
+			"next@express/router.js < logger@morgan/index.js < handle@shop/main.js"},
+		{measure.RuntimeNode, "logging-hot", "write@shop/main.js < logRequest@morgan/index.js"},
+		{measure.RuntimeCPython, "json-hot", "iterencode@json/encoder.py < page@shop/main.py < " +
+			"catch_wrapper@loguru/_logger.py"},
+		{measure.RuntimeCPython, "logging-hot", "_log@loguru/_logger.py < page@shop/main.py < " +
+			"catch_wrapper@loguru/_logger.py"},
+		{measure.RuntimeGo, "json-hot", "encoding/json.Marshal < main.page < " +
+			"github.com/gin-gonic/gin.(*Context).Next < github.com/gin-gonic/gin.LoggerWithConfig.func1 < " +
+			"net/http.(*conn).serve"},
+		{measure.RuntimeGo, "logging-hot", "fmt.Fprint < " +
+			"github.com/gin-gonic/gin.LoggerWithConfig.func1 < net/http.(*conn).serve"},
+	} {
+		lines := []string{fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s", .8*4e9, c.stack)}
+		d := ofRuntime(t, c.runtime, "", lines...)
+		for _, rule := range []string{"json-hot", "logging-hot"} {
+			if (d.found(rule) != nil) != (rule == c.rule) {
+				t.Errorf("%s: found %v", c.stack, names(d))
+			}
+		}
+	}
+}
+
 func TestTheCallIsNamedAndNotTheWayToIt(t *testing.T) {
 	d := ofRuntime(t, measure.RuntimeNode, "", fmt.Sprintf("at-line profile cpu nanoseconds %.0f %s",
 		.6*4e9, "v8::internal::JsonParser::ParseJsonValue@node: < "+

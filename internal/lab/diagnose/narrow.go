@@ -18,7 +18,8 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 		// how requests delay each other.
 		as := e.station() != nil && float64(e.station().Workers) == open.most
 		if open.count < 2 || open.least < .9*open.most || !e.crowds(at, open.most) ||
-			little/open.most < mostlyFull || little/open.most > 1.3 && !as || e.onlyThread(at) {
+			little/open.most < mostlyFull || little/open.most > 1.3 && !as || e.onlyThread(at) ||
+			e.carriesMany(at, open.most) && e.idles(at) {
 			continue
 		}
 		if to == "" || open.most < n {
@@ -26,6 +27,14 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 		}
 	}
 	return to, n
+}
+
+// idles reports whether an answer is known to be awaited on less than half of the connections to an
+// address from the line on.
+func (e *Evidence) idles(to string) bool {
+	awaited := e.fromTheLineOn(measure.OutgoingWaiting + to)
+	open := e.fromTheLineOn(measure.OutgoingTo + to)
+	return awaited.count >= 3 && awaited.mean() < mostlyIdle*open.mean()
 }
 
 // crowds reports whether more requests wait than there are connections to an address, from the line
@@ -122,8 +131,7 @@ func (e *Evidence) fewOpen(little float64) (to string, n float64) {
 
 // asksLittle reports whether requests do not wait for what the service asks, although it keeps
 // connections: while far more requests are under way than there are places, an answer is awaited on
-// few of these connections, to any address. Of a connection that carries many requests at once it is
-// not known on how many of these an answer is awaited, and of Unix and UDP sockets not whether.
+// few of these connections, to any address. Of Unix and UDP sockets that is not known.
 func (e *Evidence) asksLittle(places float64) bool {
 	crowd := max(farMoreInside*places, farMoreInside)
 	kept := e.whileCrowded(measure.TargetOutgoingEstablished, crowd)
@@ -137,8 +145,11 @@ func (e *Evidence) asksLittle(places float64) bool {
 		if open.most == 0 {
 			continue
 		}
-		if awaited.count < 3 || awaited.mean() >= mostlyIdle*open.mean() ||
-			e.carriesMany(at, open.most) {
+		idle := mostlyIdle
+		if e.carriesMany(at, open.most) {
+			idle = hardlyAsked
+		}
+		if awaited.count < 3 || awaited.mean() >= idle*open.mean() {
 			return false
 		}
 		asked += awaited.mean()
@@ -150,6 +161,9 @@ const (
 	// mostlyIdle is the largest share of the connections, and of the places, for which an answer is
 	// awaited if requests wait for something else.
 	mostlyIdle = .5
+	// hardlyAsked is the same share of connections that may carry many requests at once: the answer
+	// to one of them may come after the last question, while the others are awaited.
+	hardlyAsked = .2
 	// farMoreInside is how many requests must be under way per place for all places to be taken.
 	farMoreInside = 4
 	// mostlyAsked is the minimum ratio of the mean number of awaited answers to the highest one, if

@@ -264,7 +264,7 @@ func TestFewPlacesSetTheLineAndNotConnectionsThatAreClosed(t *testing.T) {
 	// they wait for.
 	for cost, rank := range map[string]Rank{"1": Binding, ".2": Cost} {
 		d := diagnosed(t, slices.Concat(stuck, closed, []string{
-			"all service 2ms", "half service 2ms", "at-line service 3.1ms",
+			"all service 1200us", "half service 1200us", "at-line service 2ms",
 			"at-line target.cpu.seconds += " + cost,
 		})...)
 		if f := d.found("client-connections-closed"); f == nil || f.Rank != rank {

@@ -291,6 +291,10 @@ func judgeCores(e *Evidence) *Finding {
 // two processes with a thread each, one uses more.
 const lesserThread = .4
 
+// alwaysTaken is the minimum share of the connections to one address that lone requests would take
+// if requests wait for these.
+const alwaysTaken = .85
+
 // sharesItsLock reports whether one process of Python or Ruby uses one processor to the full with
 // threads of which none does so: one of them computes at a time, however much each waits besides. A
 // known server may have a second process, which starts the other. What the kernel does for them needs
@@ -309,7 +313,9 @@ func (e *Evidence) sharesItsLock(used float64) bool {
 		e.Over.Median(measure.TargetThreadsHottest))
 	c := e.crowd()
 	waits := c != nil && c.means().kind == kindOf(measure.TargetWaitingFutex)
-	return n == 1 && waits && e.places().to == "" && used >= fullCore && used <= 1+overCore &&
+	// Threads that keep a connection each are not a pool of them, if these are not always taken.
+	pool := e.places().to != "" && e.places().full >= alwaysTaken
+	return n == 1 && waits && !pool && used >= fullCore && used <= 1+overCore &&
 		e.Over.inFlight() >= 4 &&
 		e.AtLine.PerSecond(measure.TargetCPUUser) >= .7*e.AtLine.PerSecond(measure.TargetCPU) &&
 		hottest > 0 && hottest < lesserThread &&

@@ -510,7 +510,8 @@ func (e *Evidence) endsThem() bool {
 // line: gunicorn's sync workers close all connections, and serve one request each.
 func (e *Evidence) closingRank() Rank {
 	plain := !strings.HasPrefix(e.Run.Manifest.Target, "https:")
-	if plain && (e.fewPlaces() || e.waitsLonger(e.AtLine.PerRequest(measure.TargetCPU))) {
+	cost := min(e.AtLine.PerRequest(measure.TargetCPU), connectionCost)
+	if plain && (e.fewPlaces() || e.waitsLonger(cost)) {
 		return Cost
 	}
 	return e.costRank()
@@ -533,6 +534,10 @@ func (e *Evidence) openingRank() Rank {
 	}
 	return e.costRank()
 }
+
+// connectionCost is the most processor time in seconds that a service spends on making a connection
+// to a client without TLS.
+const connectionCost = .4e-3
 
 // littleOfIt is the largest share of a lone request's time that is not what requests wait for.
 const littleOfIt = .25

@@ -126,7 +126,7 @@ var wholeWastes = []waste{
 			"github.com/santhosh-tekuri/jsonschema.(*Compiler).Compile", "go/parser.", "zendparse",
 			"lex_scan", "compile_file", "open_file_for_scanning", "rb_iseq_compile_node",
 			"rb_parser_compile_string", "rb_eval_string", "luaL_loadbufferx", "compileFunction",
-			"runInContext", "runInNewContext", "compileSchema",
+			"runInContext", "runInNewContext", "compileSchema", "check_schema",
 		},
 		begins: []string{
 			"v8::internal::Compiler::", "v8::internal::Parser", "v8::internal::parsing::",
@@ -134,10 +134,10 @@ var wholeWastes = []waste{
 			"zend_compile_", "yyparse", "ruby_yyparse", "luaY_",
 		},
 		files: []string{
-			"node:vm", "jsonschema/validators.py", "jsonschema/_utils.py", "language/parser.mjs",
+			"node:vm", "language/parser.mjs",
 			"language/parser.js", "language/lexer.js", "compile/index.js",
 			"fastjsonschema/generator.py", "_internal/_generate_schema.py",
-			"_internal/_model_construction.py", "pydantic/type_adapter.py", "lib/ostruct.rb",
+			"_internal/_model_construction.py", "lib/ostruct.rb",
 			"ostruct.rb",
 			"jmespath/parser.py", "jsonpath_ng/parser.py", "ply/yacc.py", "lark/lark.py",
 			"lark/load_grammar.py", "pyparsing/core.py", "ast.py"},

@@ -28,8 +28,9 @@ func TestConnectionsOnWhichNothingIsAskedAreNotWhatRequestsWaitFor(t *testing.T)
 		}, "slow-dependency"},
 		"it is not known of one": {[]string{"all target.outgoing.to.unix:/run/shop = 4"}, "slow-dependency"},
 		"it carries many at once": {[]string{
-			"all target.processes = 10",
+			"all target.processes = 10", "all target.outgoing.waiting.192.0.2.7:5432 = 1 to 6",
 		}, "slow-dependency"},
+		"it could carry many at once": {[]string{"all target.processes = 10"}, "concurrency-limited"},
 	} {
 		d := diagnosed(t, slices.Concat(limited, c.lines)...)
 		if len(d.Findings) == 0 || d.Findings[0].Rule != c.first {
