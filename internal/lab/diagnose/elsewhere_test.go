@@ -236,6 +236,7 @@ func TestClassesAreKnownInOtherLanguages(t *testing.T) {
 		},
 		{measure.RuntimeNode, "json-hot", "v8::internal::JsonParser::ParseJsonValue < copy < handle"},
 		{measure.RuntimeNode, "logging-hot", "log@winston/logger.js < handle"},
+		{measure.RuntimeNode, "logging-hot", "asJson@/srv/node_modules/pino/lib/tools.js < handle"},
 		{measure.RuntimeC, "json-hot", "cJSON_PrintUnformatted < handle"},
 		{measure.RuntimeRuby, "json-hot", "generate_json_object < handle"},
 		{measure.RuntimeJVM, "logging-hot", "java.io.PrintStream.println < shop.Main.handle"},

@@ -21,8 +21,8 @@ type beginning struct {
 }
 
 // add adds the names of an entry: functions as understood by fits, prefixes of function names, and
-// files. A file is the last two parts of a path, a folder with a slash at its end, or the name
-// alone for a file of the language's library.
+// files. A file is the last two parts of a path, a folder with a slash at its end, the name alone
+// for a file of the language's library, or a package ("node_modules/pino").
 func (x *index) add(entry int, functions, begins, files []string) {
 	if x.functions == nil {
 		x.functions, x.files = map[string]uint64{}, map[string]uint64{}
@@ -59,6 +59,9 @@ func (x *index) of(f profile.Frame) (bits uint64) {
 				bits |= b.bit
 			}
 		}
+	}
+	if f.Package != "" {
+		bits |= x.files[f.Package]
 	}
 	if f.File == "" {
 		return bits

@@ -46,6 +46,27 @@ func shortFile(name string) string {
 	return clip(name)
 }
 
+// packageOf returns the package of Node.js or Python that a file was installed with, after the folder
+// where packages are; empty for other files. Of packages within packages it is the innermost one.
+func packageOf(name string) string {
+	for _, folder := range []string{"node_modules/", "site-packages/", "dist-packages/"} {
+		i := strings.LastIndex(name, folder)
+		if i < 0 || i > 0 && name[i-1] != '/' {
+			continue
+		}
+		parts := strings.SplitN(name[i+len(folder):], "/", 3)
+		n := 1
+		if strings.HasPrefix(parts[0], "@") {
+			n = 2
+		}
+		if len(parts) <= n {
+			return "" // a file of its own
+		}
+		return clip(strings.Replace(folder, "dist-", "site-", 1) + strings.Join(parts[:n], "/"))
+	}
+	return ""
+}
+
 // Origin is whose code a function is.
 type Origin int
 

@@ -97,7 +97,7 @@ type builder struct {
 	names map[*profile.Function]Frame
 	goes  bool // the profile is of a Go program
 	// The results for long strings.
-	functions, files, binaries memo
+	functions, files, packages, binaries memo
 }
 
 // memo caches the results for long strings: half a million functions may have the same one. For a
@@ -126,6 +126,7 @@ func build(from *profile.Profile) (*Profile, error) {
 		names:     map[*profile.Function]Frame{},
 		functions: memo{},
 		files:     memo{},
+		packages:  memo{},
 		binaries:  memo{},
 	}
 	for _, t := range from.SampleType {
@@ -201,6 +202,7 @@ func (b *builder) location(l *profile.Location) []int32 {
 			f = Frame{
 				Function: b.functions.of(line.Function.Name, clean),
 				File:     b.files.of(line.Function.Filename, shortFile),
+				Package:  b.packages.of(line.Function.Filename, packageOf),
 			}
 			if f.Function == "" {
 				f.Function = b.functions.of(line.Function.SystemName, clean)

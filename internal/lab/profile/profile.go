@@ -32,6 +32,10 @@ type Frame struct {
 	Function string // without type arguments
 	File     string // the last two parts of its path; empty if it is not known
 	Line     int    // 0 if it is not known
+	// Package is the package of Node.js or Python that the file belongs to, after the folder where
+	// packages are installed: "node_modules/@scope/name", "site-packages/name". It is empty for
+	// other files.
+	Package string
 	// whose is 1 plus the frame's Origin if that was not determined from the name alone, and 0
 	// otherwise. It is the same in all frames of a function.
 	whose int8
