@@ -22,8 +22,8 @@ const (
 func seenByClients(r Rule) Rule {
 	inProfile := r.Judge
 	r.Needs = []string{"profile:cpu|" + measure.TargetCPU}
-	r.Threshold += "; or, without a profile, over a connection for two requests, of which none " +
-		"resumes a session, and a lone client waits longer for one than for the answer"
+	r.Threshold += "; or, without a profile that names them, over a connection for two requests, " +
+		"of which none resumes a session, and a lone client waits longer for one than for the answer"
 	r.Judge = func(e *Evidence) *Finding {
 		if e.AtLine.Profile(kindCPU) == nil {
 			return judgeFullHandshakes(e)

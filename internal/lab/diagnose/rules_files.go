@@ -19,9 +19,10 @@ var fileRules = []Rule{
 			"to find a file by its path and open it costs some microseconds, more with each "+
 				"folder of the path: several for each request are more than what is done with them")
 		r.Needs = []string{"profile:cpu|" + measure.TargetReads}
-		r.Threshold += "; or, without a profile, over 20 small reads for each request, a quarter " +
-			"of the processor time in the kernel, and files that come and go; or over 60 " +
-			"reads of at most 2 KiB, at half of the line too, and a tenth in the kernel"
+		r.Threshold += "; or, without a profile that has what the kernel does, over 20 small reads for " +
+			"each request, a quarter of the processor time in the kernel, and files that come " +
+			"and go; or over 60 reads of at most 2 KiB, at half of the line too, and a tenth in " +
+			"the kernel"
 		judge := r.Judge
 		r.Judge = func(e *Evidence) *Finding {
 			f := judge(e)

@@ -58,7 +58,8 @@ var processorRules = []Rule{
 				measure.TargetCollecting,
 			measure.TargetCPU,
 		},
-		Threshold: "over 20 % of the target's processor time, or, of a JVM, of the time",
+		Threshold: "over 20 % of the target's processor time, or, of a JVM, of the time; or a GOGC " +
+			"of at most 25 in the environment of a Go service that shows nothing",
 		Reason: "with moderate garbage and room for it a service spends 5 to 15 % (in Go: with " +
 			"GOGC=100)",
 		Judge:    judgeCollector,
