@@ -31,7 +31,8 @@ const (
 // fewAsk returns nil if it does not, or if the threads do not show it.
 func (e *Evidence) fewAsk() *asking {
 	a := e.asking()
-	if a.gently == 0 || a.threads < fewestStanding ||
+	// Nobody waits for an answer for far longer than a request takes: too few threads were seen.
+	if a.gently == 0 || a.gently > slower*e.alone() || a.threads < fewestStanding ||
 		a.inside < moreInside*a.threads || a.beyond > asQuick*a.gently {
 		return nil
 	}

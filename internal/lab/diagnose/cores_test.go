@@ -111,6 +111,22 @@ func TestThreadsThatTakeTurnsWithALockOfTheLanguageUseOneProcessor(t *testing.T)
 	}
 }
 
+// A line that was found too low, by chance, is not that of a service which cannot use more.
+func TestAServiceThatAnswersAsQuicklyAsEverIsNotAtTheEndOfAProcessor(t *testing.T) {
+	lines := []string{
+		"all host.cpu.busy_seconds += .5", "at-line host.cpu.busy_seconds += 1",
+		"over host.cpu.busy_seconds += 1.1", "half target.cpu.seconds += .45",
+		"at-line target.cpu.seconds += .8", "over target.cpu.seconds += .88",
+		"all service 800us", "half service 800us", "at-line service 1ms", "over goodput 1100",
+	}
+	for took, found := range map[string]bool{"1ms": false, "60ms": true} {
+		d := ofRuntime(t, measure.RuntimeGo, "", append(lines, "over service "+took)...)
+		if f := d.found("single-threaded"); (f != nil) != found {
+			t.Errorf("%s: found %v, held back %+v", took, names(d), d.HeldBack)
+		}
+	}
+}
+
 func TestThreadsThatWaitForALockAreNotOneThread(t *testing.T) {
 	whole := strings.Split(`
 		all host.cpu.busy_seconds += .8

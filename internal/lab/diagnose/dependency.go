@@ -202,22 +202,29 @@ const (
 	// queriesShare is the minimum share of the processor time in use that it then uses, and
 	// leastQueries the smallest gain for which its queries are worth a look.
 	queriesShare, leastQueries = .3, 1.25
+	// partBehind is the minimum share of a lone request's time, and of the processor time in use, if
+	// processors have room.
+	partBehind = .4
 )
 
 // runsSlowQueries returns the database that computes for milliseconds for each request, and uses a
-// good part of what the machine has in use, while requests wait for processors. The service may use
-// as much itself.
+// good part of what the machine has in use, while requests wait for processors; or for a good part of
+// the time that a lone request takes, if they do not. The service may use as much itself.
 func (e *Evidence) runsSlowQueries() (d dependency, is bool) {
 	host := e.reserve(hostProcessor)
-	if !e.found() || host == nil || host.Share() < host.waited() {
+	if !e.found() || host == nil {
 		return d, false
 	}
+	busy := host.Share() >= host.waited()
 	for _, d := range e.dependencies() {
 		s, cost := d.store(), e.costsBehind(d)
 		asked := max(e.exchanged(d.address, nearLine).each(), 1)
-		if s != nil && s.keyed && d.used >= queriesShare*host.Used &&
-			cost >= slowQueries && cost >= slowQuery*asked &&
-			e.gain(cure{elsewhere: leftBehind * d.used}).Factor >= leastQueries {
+		if s == nil || !s.keyed || cost < slowQueries || cost < slowQuery*asked {
+			continue
+		}
+		gain := e.gain(cure{elsewhere: leftBehind * d.used}).Factor
+		if busy && d.used >= queriesShare*host.Used && gain >= leastQueries ||
+			!busy && d.used >= partBehind*host.Used && cost >= partBehind*e.unhurried() {
 			return d, true
 		}
 	}
@@ -228,7 +235,7 @@ func (e *Evidence) runsSlowQueries() (d dependency, is bool) {
 func (e *Evidence) slowQueriesOf(d dependency) *Finding {
 	own := e.AtLine.PerSecond(measure.TargetCPU)
 	rank := Cost
-	if d.used >= own {
+	if d.used >= own && e.waitedFor() || e.room() && e.queues() {
 		rank = Binding
 	}
 	cost := e.costsBehind(d)

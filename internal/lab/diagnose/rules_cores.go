@@ -236,7 +236,8 @@ func judgeCores(e *Evidence) *Finding {
 	if computing >= onlyComputing {
 		rises = 1.6
 	}
-	whole := used >= fullCore*k && used <= k+overCore && over <= line*rises
+	// A service that uses a whole processor, and still answers all as quickly as ever, would use more.
+	whole := used >= fullCore*k && used <= k+overCore && over <= line*rises && e.queues()
 	idle := cores - used
 	if k < 1 || k > math.Floor(cores)-1 || idle < .5 || full < 1 && e.sharesOut() ||
 		full < 1 && !(whole && computing >= mostlyComputing) {

@@ -195,7 +195,8 @@ func (h *harness) runnerOptions(sampler *probe.Sampler) runner.Options {
 }
 
 // Probes makes the sampler of a target: /proc and INET_DIAG, pages of metrics and, with deep, the
-// kernel's counters. missing says what cannot be sampled; shut ends the kernel's counting.
+// kernel's counters. missing says what cannot be sampled; shut ends the kernel's counting, and the
+// looks at the processors' speed.
 func Probes(
 	t *load.Target, pid int, metrics []string, deep bool,
 ) (s *probe.Sampler, missing []string, shut func() error) {
@@ -203,6 +204,8 @@ func Probes(
 	if len(metrics) > 0 {
 		o.More = append(o.More, scrape.New(metrics...))
 	}
+	speed := probe.NewSpeed()
+	o.More = append(o.More, speed)
 	shut = func() error { return nil }
 	switch {
 	case deep && pid == 0:
@@ -215,7 +218,11 @@ func Probes(
 			o.More = append(o.More, source)
 		}
 	}
-	return probe.New(o), missing, shut
+	end := shut
+	return probe.New(o), missing, func() error {
+		speed.Stop()
+		return end()
+	}
 }
 
 // manifest makes the manifest of the run directory.

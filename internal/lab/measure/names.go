@@ -95,6 +95,7 @@ const (
 	HostCPUSystem          = "host.cpu.system_seconds"
 	HostCPUIowait          = "host.cpu.iowait_seconds"
 	HostCPUSteal           = "host.cpu.steal_seconds"
+	HostCPUSlowed          = "host.cpu.slowed_seconds"
 	HostCores              = "host.cores"
 	HostNUMANodes          = "host.numa_nodes"
 	HostRunQueue           = "host.run_queue"

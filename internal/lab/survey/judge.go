@@ -35,13 +35,13 @@ func total(values []float64) (sum float64) {
 
 // viewOf leaves out the settling, whose length the plan sets. Cutting off what looks like a
 // transient in each step was tried (MSER, White 1997) and rejected: near the line, a slow beginning
-// is often one of the times that break the SLO, and the line came out too high.
-func viewOf(s *measure.Step) view {
+// is often one of the times that break the SLO, and the line came out too high. It also leaves out
+// windows in which the machine was slowed down; left is how many.
+func viewOf(s *measure.Step) (v view, left int) {
 	first := 0
 	for first < len(s.Windows)-1 && s.Windows[first].Start < s.Plan.Settle {
 		first++
 	}
-	var v view
 	inside := 0
 	if first > 0 {
 		inside = s.Windows[first-1].InFlight + s.Windows[first-1].Waiting
@@ -58,7 +58,7 @@ func viewOf(s *measure.Step) view {
 		v.seconds = append(v.seconds, float64(w.Length)/float64(second))
 		inside = now
 	}
-	return v
+	return v.withoutSlow(calm(s)[first:])
 }
 
 // meanResponses returns the mean response times of the windows with answers.

@@ -55,7 +55,7 @@ func TestVerdicts(t *testing.T) {
 		{"fast, but fewer leave than come", made(20, 500, 0, 15), record.Fail, "does not keep up"},
 		{"slow at a share just allowed", made(20, 100, 1, 0), record.Undecided, "p99<50ms"},
 	} {
-		v := viewOf(c.step)
+		v, _ := viewOf(c.step)
 		verdict, shares, why := judge(&v, parsed(t, "p99<50ms"), rand.New(rand.NewPCG(1, 2)))
 		if verdict != c.verdict || !strings.Contains(why, c.why) || len(shares) != 1 {
 			t.Errorf("%s: %s, %s, %+v", c.what, verdict, why, shares)
@@ -68,7 +68,7 @@ func TestOneBrokenObjectiveIsEnough(t *testing.T) {
 	for i := range s.Windows {
 		s.Windows[i].Ended[measure.BadStatus] = 50
 	}
-	v := viewOf(s)
+	v, _ := viewOf(s)
 	verdict, shares, why := judge(&v, parsed(t, "p50<50ms,errors<1%"), rand.New(rand.NewPCG(1, 2)))
 	if verdict != record.Fail || !strings.Contains(why, "errors<1%") || shares[0].Share.High > .5 {
 		t.Errorf("%s, %s, %+v", verdict, why, shares)
@@ -81,7 +81,7 @@ func TestTheReasonIsTheObjectiveThatWasNotMet(t *testing.T) {
 	s := made(20, 100, 0, 0)
 	s.Windows[0] = made(1, 100, 10, 0).Windows[0]
 	s.Windows[0].Ended[measure.BadStatus] = 1
-	v := viewOf(s)
+	v, _ := viewOf(s)
 	verdict, shares, why := judge(&v, parsed(t, "p99<50ms,errors<0.04%"),
 		rand.New(rand.NewPCG(1, 2)))
 	held := shares[0].Share.Estimate <= shares[0].Allowed &&
@@ -96,7 +96,7 @@ func TestSettlingIsNotJudged(t *testing.T) {
 	slow := made(4, 500, 500, 0)
 	copy(s.Windows, slow.Windows)
 	s.Plan.Settle = second
-	v := viewOf(s)
+	v, _ := viewOf(s)
 	if verdict, _, why := judge(&v, parsed(t, "p99<50ms"), rand.New(rand.NewPCG(1, 2))); verdict !=
 		record.Pass {
 		t.Errorf("%s, %s", verdict, why)
@@ -127,7 +127,8 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 		}(), record.Invalid},
 	} {
 		s := newSurveyor(t.Context(), nil, Options{SLO: parsed(t, "p99<50ms")})
-		tr := &trial{step: *c.step, rate: 2000, view: viewOf(c.step)}
+		tr := &trial{step: *c.step, rate: 2000}
+		tr.view, tr.left = viewOf(c.step)
 		s.trials = append(s.trials, tr)
 		if s.judge(tr); tr.judgement.Verdict != c.verdict {
 			t.Errorf("want %s: %+v", c.verdict, tr.judgement)

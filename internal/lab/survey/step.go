@@ -21,6 +21,7 @@ type trial struct {
 	judgement record.Judgement
 	rate      float64 // planned; 0 for a closed loop
 	broke     string  // why the step was stopped; empty if it was not
+	left      int     // windows that are not in view, as the machine was slowed down
 	// carried reports that it passed, or that in bracketing it was no worse than lower rates.
 	carried bool
 }
@@ -250,7 +251,7 @@ func (s *surveyor) doAtOnce(p measure.StepPlan) (*trial, error) {
 	spent := t.step.Totals.Length + t.step.Totals.Drain
 	s.elapsed += spent
 	s.phaseSpent += spent
-	t.view = viewOf(&t.step)
+	t.view, t.left = viewOf(&t.step)
 	s.trials = append(s.trials, t)
 	s.judge(t)
 	if s.o.Done != nil {

@@ -15,6 +15,9 @@ func (s *surveyor) validity() []record.Validity {
 	if v, ok := s.together(); ok {
 		checks = append(checks, v)
 	}
+	if v, ok := s.steady(); ok {
+		checks = append(checks, v)
+	}
 	if s.result.Recovery.Tested {
 		checks = append(checks, s.undrifted())
 	}

@@ -1,0 +1,92 @@
+package probe
+
+import (
+	"sync/atomic"
+	"time"
+
+	"plimsoll/internal/lab/measure"
+)
+
+const (
+	// pulseEvery is how long a Speed waits between two looks, and pulseMost the longest time that
+	// one look stands for: the thread itself may wait for a processor.
+	pulseEvery = 5 * time.Millisecond
+	pulseMost  = 2 * pulseEvery
+	// slowTimes is how many times as long as usual the computation takes when a processor counts as
+	// slowed down. Between its highest and its lowest clock a processor differs by up to three times,
+	// and by less than two from one whose other thread is busy.
+	slowTimes = 4
+	// spins is how many steps the computation has: 16 µs on a machine of 2026, so that the looks take
+	// 0.4 % of a processor.
+	spins = 4000
+)
+
+// Speed is a Source that tells for how long the machine's processors ran at less than a quarter of
+// their speed. A hypervisor that gives them to another machine, or takes back what was used beyond a
+// quota, need not count that as steal: the machine's own clocks then say that its programs ran, at a
+// tenth of their speed for a tenth of a second. The same is true of a processor that is too hot.
+//
+// A thread of its own does the same short computation every 5 ms, and measures by its own processor
+// time how long it takes. What other programs take is not in that.
+type Speed struct {
+	slowed  atomic.Int64 // nanoseconds
+	stopped atomic.Bool
+	done    chan struct{}
+}
+
+// NewSpeed begins to look. Stop ends it.
+func NewSpeed() *Speed {
+	s := &Speed{done: make(chan struct{})}
+	go func() {
+		defer close(s.done)
+		s.run()
+	}()
+	return s
+}
+
+// Stop ends the looks, and waits for the last of them. It may be called once.
+func (s *Speed) Stop() {
+	s.stopped.Store(true)
+	<-s.done
+}
+
+// Name describes what is read.
+func (*Speed) Name() string { return "the processors' speed" }
+
+// Read puts the seconds so far under measure.HostCPUSlowed.
+func (s *Speed) Read(into map[string]float64) error {
+	into[measure.HostCPUSlowed] = float64(s.slowed.Load()) / 1e9
+	return nil
+}
+
+// pulse judges looks one after the other.
+type pulse struct {
+	usual int64 // the shortest time that the computation took, in nanoseconds; 0 before the first
+	slow  bool  // it was slow in the last look
+	last  int64 // when that was
+}
+
+// look takes the time of a look, in nanoseconds, and how long the computation took. It returns how
+// much time was slow before it: 0 unless this look and the one before were. One may be slow because
+// of an interrupt, which counts as the thread's time.
+func (p *pulse) look(now, took int64) (slowed int64) {
+	if p.usual == 0 || took < p.usual {
+		p.usual = max(took, 1)
+	}
+	slow := took >= slowTimes*p.usual
+	if slow && p.slow {
+		slowed = min(now-p.last, int64(pulseMost))
+	}
+	p.slow, p.last = slow, now
+	return slowed
+}
+
+// spin computes something that nothing else has to wait for: no memory, and no branch that is hard to
+// predict.
+func spin() float64 {
+	x := 1.0
+	for range spins {
+		x = x*1.0000001 + 1e-9
+	}
+	return x
+}
