@@ -111,6 +111,23 @@ func TestThreadsThatTakeTurnsWithALockOfTheLanguageUseOneProcessor(t *testing.T)
 	}
 }
 
+func TestThreadsThatShareTheWorkUseAWholeProcessorByChance(t *testing.T) {
+	lines := []string{
+		"all host.cpu.busy_seconds += .5", "at-line host.cpu.busy_seconds += 1",
+		"over host.cpu.busy_seconds += 1.2", "half target.cpu.seconds += .45",
+		"at-line target.cpu.seconds += .8", "over target.cpu.seconds += .98",
+		"all service 800us", "half service 800us", "at-line service 1ms", "over goodput 1100",
+		"over service 60ms", "all target.threads.full = 0",
+	}
+	for hottest, found := range map[string]bool{".06": false, ".8": true} {
+		d := ofRuntime(t, measure.RuntimeJVM, "",
+			append(lines, "all target.threads.hottest_share = "+hottest)...)
+		if f := d.found("single-threaded"); (f != nil) != found {
+			t.Errorf("%s: found %v, held back %+v", hottest, names(d), d.HeldBack)
+		}
+	}
+}
+
 // A line that was found too low, by chance, is not that of a service which cannot use more.
 func TestAServiceThatAnswersAsQuicklyAsEverIsNotAtTheEndOfAProcessor(t *testing.T) {
 	lines := []string{

@@ -66,6 +66,11 @@ func TestTheCrowdThatGrowsWithTheLoadIsTheQueueAndNotWhatItsHolderAsks(t *testin
 			slices.Concat(standingIn(answer, "2", "5", "5"), []string{asks64}),
 			"concurrency-limited", []string{"as quickly as ever", "that many wait for"},
 		},
+		// By these, a request would wait there for twice as long as it takes in all.
+		"few are seen to ask, by chance": {
+			slices.Concat(standingIn(answer, "5", "6", "9"), []string{asks64}),
+			"slow-dependency", nil,
+		},
 		"few ask at a time, and are answered later": {
 			slices.Concat(standingIn(answer, "1", "5", "5"), []string{asks64}),
 			"slow-dependency", nil,

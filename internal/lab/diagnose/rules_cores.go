@@ -239,7 +239,7 @@ func judgeCores(e *Evidence) *Finding {
 	// A service that uses a whole processor, and still answers all as quickly as ever, would use more.
 	whole := used >= fullCore*k && used <= k+overCore && over <= line*rises && e.queues()
 	idle := cores - used
-	if k < 1 || k > math.Floor(cores)-1 || idle < .5 || full < 1 && e.sharesOut() ||
+	if k < 1 || k > math.Floor(cores)-1 || idle < .5 || full < 1 && (e.sharesOut() || e.spread()) ||
 		full < 1 && !(whole && computing >= mostlyComputing) {
 		return nil
 	}
@@ -356,6 +356,20 @@ func (e *Evidence) sharesOut() bool {
 	hottest := max(e.AtLine.Median(measure.TargetThreadsHottest),
 		e.Over.Median(measure.TargetThreadsHottest))
 	return e.AtLine.Median(measure.TargetProcesses) >= 2 && hottest > 0 && hottest < farFromFull
+}
+
+// spread reports whether a runtime whose threads are the kernel's has its work in many of them, none
+// of which is near the end of its processor: that they use a whole one together is a coincidence, as
+// nothing but a lock has them take turns, which another rule sees.
+func (e *Evidence) spread() bool {
+	switch e.Run.Manifest.Machine.TargetRuntime {
+	case measure.RuntimeJVM, measure.RuntimeDotNet:
+	default:
+		return false
+	}
+	hottest := max(e.AtLine.Median(measure.TargetThreadsHottest),
+		e.Over.Median(measure.TargetThreadsHottest))
+	return hottest > 0 && hottest < farFromFull
 }
 
 // fullThreads returns how many threads have a processor to themselves, at the line or beyond it.
