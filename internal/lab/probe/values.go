@@ -17,7 +17,7 @@ var Values = []measure.SampleName{
 	measure.Counter(measure.HostCPUSteal, "time that a hypervisor gave to others"),
 	measure.Counter(measure.HostCPUSlowed,
 		"time in which the processors ran at less than a quarter of their speed, as a short "+
-			"computation every 5 ms sees it: a hypervisor gave them to others and did not count it "+
+			"computation every 10 ms sees it: a hypervisor gave them to others and did not count it "+
 			"as steal, or they were too hot"),
 	measure.Gauge(measure.HostCores, "processors that are online"),
 	measure.Gauge(measure.HostNUMANodes, "NUMA nodes that are online"),
