@@ -337,9 +337,12 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	speed := NewSpeed()
+	defer speed.Stop()
 	s := New(Options{
 		PID:    os.Getpid(),
 		Listen: []netip.AddrPort{l.Addr().(*net.TCPAddr).AddrPort()},
+		More:   []Source{speed},
 	})
 	first := s.Sample(0).Values
 	sum := 0
