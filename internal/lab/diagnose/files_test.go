@@ -3,6 +3,8 @@ package diagnose
 import (
 	"strings"
 	"testing"
+
+	"plimsoll/internal/lab/measure"
 )
 
 func TestFilesThatAreReadForEachRequestAreSeenWithoutAProfile(t *testing.T) {
@@ -33,6 +35,20 @@ func TestFilesThatAreReadForEachRequestAreSeenWithoutAProfile(t *testing.T) {
 		lines := strings.Split(strings.Replace(strings.Join(reads, "\n"), change[0], change[1], 1), "\n")
 		if d := diagnosed(t, lines...); d.found("files-reopened") != nil {
 			t.Errorf("%s: found %v", name, names(d))
+		}
+	}
+}
+
+// A flight recording, or V8's profile, does not have what the kernel does for the service.
+func TestFilesThatAreReadAreSeenBesideAProfileWithoutTheKernel(t *testing.T) {
+	for runtime, found := range map[string]bool{
+		measure.RuntimeJVM: true, measure.RuntimeNode: true, measure.RuntimeGo: false, measure.RuntimeC: false,
+	} {
+		d := ofRuntime(t, runtime, "", "all target.reads += 160000", "all target.read_bytes += 6400000",
+			"all target.cpu.system_seconds += .5", "over target.files.opened./srv/partials = 9",
+			"at-line profile cpu nanoseconds 3600000000 handle")
+		if f := d.found("files-reopened"); (f != nil) != found {
+			t.Errorf("%s: found %v", runtime, names(d))
 		}
 	}
 }
