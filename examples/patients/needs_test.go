@@ -147,7 +147,7 @@ func TestPatientsWithNeedsAnswerToo(t *testing.T) {
 					refused(t, needs[rooted])
 					return
 				}
-				visitWith(t, needs, cmp.Or(p.Scheme, "http"), p.start(t, folder, flags))
+				visitWith(t, needs, &p.patient, p.start(t, folder, flags))
 			})
 		}
 	}
@@ -182,14 +182,20 @@ func theNeeds(t *testing.T, p *patient, state string) (needs []string) {
 
 // visitWith starts a service with its needs around it, one in the other, asks it once from there, and
 // ends all.
-func visitWith(t *testing.T, needs []string, scheme string, words []string) {
+func visitWith(t *testing.T, needs []string, p *patient, words []string) {
 	t.Helper()
 	// A namespace cannot be reached from outside, so the question is asked inside: it is curl's
 	// exit code that says how it went.
-	const question = `scheme=$1; shift; mkfifo "$0"; "$@" >"$0" & service=$!
-		read ready address <"$0"; test "$ready" = ready && curl --silent --show-error --fail --insecure --max-time 20 --output "$0.body" "$scheme://$address"
+	const question = `scheme=$1; header=$2; shift 2; mkfifo "$0"; "$@" >"$0" & service=$!
+		read ready address <"$0"; test "$ready" = ready && curl --silent --show-error --fail --insecure --max-time 20 --header "$header" --output "$0.body" "$scheme://$address"
 		code=$?; kill $service; wait $service && exit $code`
-	words = append([]string{"sh", "-c", question, filepath.Join(t.TempDir(), "ready"), scheme}, words...)
+	header := "Accept: */*"
+	if i := slices.Index(p.Survey, "--header"); i >= 0 {
+		header = p.Survey[i+1]
+	}
+	words = append([]string{
+		"sh", "-c", question, filepath.Join(t.TempDir(), "ready"), cmp.Or(p.Scheme, "http"), header,
+	}, words...)
 	for _, need := range needs[1:] {
 		words = around(need, words)
 	}
