@@ -219,7 +219,9 @@ func (e *Evidence) runsSlowQueries() (d dependency, is bool) {
 	for _, d := range e.dependencies() {
 		s, cost := d.store(), e.costsBehind(d)
 		asked := max(e.exchanged(d.address, nearLine).each(), 1)
-		if s == nil || !s.keyed || cost < slowQueries || cost < slowQuery*asked {
+		// Over a Unix socket it is not known how many queries they are.
+		if s == nil || !s.keyed || strings.HasPrefix(d.address, measure.UnixAddress) ||
+			cost < slowQueries || cost < slowQuery*asked {
 			continue
 		}
 		gain := e.gain(cure{elsewhere: leftBehind * d.used}).Factor

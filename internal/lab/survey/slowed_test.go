@@ -10,7 +10,7 @@ import (
 	"plimsoll/internal/lab/record"
 )
 
-// slowed gives a step a sample at each window's end, by which the processors were slowed down in some
+// slowed gives a step a sample just after each window's end, by which the processors were slowed down in some
 // of the windows.
 func slowed(s *measure.Step, in ...int) *measure.Step {
 	total := 0.0
@@ -24,7 +24,7 @@ func slowed(s *measure.Step, in ...int) *measure.Step {
 		if slices.Contains(in, i) {
 			total += .1
 		}
-		sample(s.Windows[i].End())
+		sample(s.Windows[i].End() + 2*ms)
 	}
 	return s
 }
