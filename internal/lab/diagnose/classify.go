@@ -99,7 +99,7 @@ var classes = []class{
 			"node_modules/pino-std-serializers", "node_modules/pino-abstract-transport",
 			"node_modules/thread-stream", "node_modules/sonic-boom", "node_modules/winston",
 			"node_modules/logform", "node_modules/winston-transport", "node_modules/bunyan",
-			"node_modules/log4js", "node_modules/signale", "node_modules/tslog",
+			"node_modules/signale", "node_modules/tslog",
 			"node_modules/consola", "site-packages/structlog", "site-packages/pythonjsonlogger",
 			"site-packages/logbook",
 		},

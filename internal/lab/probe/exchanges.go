@@ -32,8 +32,9 @@ func (d data) since(before data) data {
 }
 
 // questionLeast is the minimum average size, in bytes, of questions that large answers come to. It
-// is above the 13 bytes of HTTP/2's window updates, which go to and fro with bodies in pieces.
-const questionLeast = 32
+// is above the 26 bytes of two of HTTP/2's window updates, 48 with TLS, which go to and fro with
+// bodies in pieces.
+const questionLeast = 72
 
 // exchanges estimates how many questions were answered one after the other: the number of segments
 // sent or received, whichever is smaller. It is 0 if those sent are too large on average to be

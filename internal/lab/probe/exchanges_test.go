@@ -18,6 +18,7 @@ func TestOnlySmallSegmentsThatGoToAndFroAreExchanges(t *testing.T) {
 		"bodies both ways":           {data{20, 20, 28000, 28000, ethernet}, 0},
 		"room for bodies":            {data{40, 1400, 520, 2000000, ethernet}, 0},
 		"larger ones on one machine": {data{20, 20, 2000, 50000, loopback}, 20},
+		"room for bodies over TLS":   {data{25, 70, 1200, 500000, ethernet}, 0},
 		"large rows":                 {data{20, 20, 1600, 120000, loopback}, 20},
 		"large rows in segments":     {data{20, 100, 1600, 120000, ethernet}, 20},
 		"buffers on one machine":     {data{20, 20, 82000, 82000, loopback}, 0},
