@@ -1,6 +1,6 @@
-// Sloops draws lots for the order in which sloops start in a race, and makes a new source of random
-// numbers, which has to be seeded, for each lot. The cure is to draw all lots from the source that
-// math/rand keeps.
+// Command sloops draws lots for the order in which sloops start in a race, and makes a new source of
+// random numbers, which has to be seeded, for each lot. The cure is to draw all lots from the source
+// that math/rand keeps.
 package main
 
 import (
