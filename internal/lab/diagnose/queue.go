@@ -106,11 +106,14 @@ func (e *Evidence) inLine(m *Moment) *queue {
 	best.inside = s.serves - best.waiting
 	// Requests that wait for goroutines which they have started wait for what these wait for: for a
 	// handler with a time-out, for a group of calls at once.
+	// Goroutines that stand there whatever the load is are not what they wait for.
 	if behind := longest(s.behind); best.place.vague && behind != nil &&
 		behind.waiting >= max(mostlyWaiting*best.waiting, fewestWaiting) &&
 		behind.waiting > s.helpers {
-		best = behind
-		best.behind, best.inside = true, s.helpers
+		behind.behind, behind.inside = true, s.helpers
+		if behind.waiting >= 2*behind.count(e.Half) {
+			best = behind
+		}
 	}
 	if best.place.vague && s.helpers >= best.waiting/2 {
 		return nil
@@ -120,12 +123,20 @@ func (e *Evidence) inLine(m *Moment) *queue {
 		return nil
 	}
 	best.where = p.Top(profile.Goroutine, best.has, placesTold)
-	if half := e.Half.Profile(kindGoroutine); half != nil {
-		for _, at := range half.Top(profile.Goroutine, best.has, math.MaxInt) {
-			best.atHalf += math.Round(at.Share * half.Total(profile.Goroutine))
-		}
-	}
+	best.atHalf = best.count(e.Half)
 	return best
+}
+
+// count returns how many goroutines stand in the queue in another step; 0 without a profile of it.
+func (q *queue) count(m *Moment) (n float64) {
+	p := m.Profile(kindGoroutine)
+	if p == nil {
+		return 0
+	}
+	for _, at := range p.Top(profile.Goroutine, q.has, math.MaxInt) {
+		n += math.Round(at.Share * p.Total(profile.Goroutine))
+	}
+	return n
 }
 
 // has reports whether a goroutine stands in the queue, and from where in the service's code.

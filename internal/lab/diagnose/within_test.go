@@ -76,8 +76,10 @@ func TestWhatHandlersWaitForIsSoughtInTheGoroutinesThatTheyStart(t *testing.T) {
 	// Goroutines that stand there whatever the load is are not the queue.
 	idle := "half profile goroutine count 59 runtime.gopark < runtime.semacquire1 < " +
 		"internal/sync.(*Mutex).lockSlow < sync.(*Mutex).Lock < main.sell < main.handle.func1"
-	if d := diagnosed(t, append(lines, idle)...); d.found("lock-contention") != nil {
-		t.Errorf("idle: found %v", names(d))
+	d := diagnosed(t, append(lines, idle)...)
+	if f := d.found("concurrency-limited"); d.found("lock-contention") != nil || f == nil ||
+		!f.says("main.handle") && !f.says("timeout") {
+		t.Errorf("idle: found %v: %+v", names(d), f)
 	}
 }
 
