@@ -339,6 +339,9 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 	defer l.Close()
 	speed := NewSpeed()
 	defer speed.Stop()
+	for speed.looks.Load() == 0 {
+		runtime.Gosched()
+	}
 	s := New(Options{
 		PID:    os.Getpid(),
 		Listen: []netip.AddrPort{l.Addr().(*net.TCPAddr).AddrPort()},

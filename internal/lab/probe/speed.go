@@ -31,6 +31,7 @@ const (
 // time how long it takes. What other programs take is not in that.
 type Speed struct {
 	slowed  atomic.Int64 // nanoseconds
+	looks   atomic.Int64
 	stopped atomic.Bool
 	done    chan struct{}
 }
@@ -45,7 +46,7 @@ func NewSpeed() *Speed {
 	return s
 }
 
-// Stop ends the looks, and waits for the last of them. It may be called once.
+// Stop ends the looks, and waits for the last of them. Call it once.
 func (s *Speed) Stop() {
 	s.stopped.Store(true)
 	<-s.done
@@ -54,8 +55,11 @@ func (s *Speed) Stop() {
 // Name describes what is read.
 func (*Speed) Name() string { return "the processors' speed" }
 
-// Read puts the seconds so far under measure.HostCPUSlowed.
+// Read puts the seconds so far under measure.HostCPUSlowed, or nothing where no look succeeded.
 func (s *Speed) Read(into map[string]float64) error {
+	if s.looks.Load() == 0 {
+		return nil
+	}
 	into[measure.HostCPUSlowed] = float64(s.slowed.Load()) / 1e9
 	return nil
 }

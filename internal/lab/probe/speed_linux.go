@@ -21,6 +21,7 @@ func (s *Speed) run() {
 		after, still := threadClock()
 		if ok && still {
 			s.slowed.Add(p.look(time.Since(began).Nanoseconds(), after-before))
+			s.looks.Add(1)
 		}
 	}
 	runtime.KeepAlive(result)

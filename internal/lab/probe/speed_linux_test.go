@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"runtime"
 	"testing"
 
 	"plimsoll/internal/lab/measure"
@@ -33,6 +34,9 @@ func TestProcessorsAreSlowWhenTheSameWorkTakesFourTimesAsLong(t *testing.T) {
 
 func TestTheSpeedIsReadUntilItIsStopped(t *testing.T) {
 	s := NewSpeed()
+	for s.looks.Load() < 2 {
+		runtime.Gosched()
+	}
 	values := map[string]float64{}
 	if err := s.Read(values); err != nil {
 		t.Fatal(err)
@@ -41,8 +45,16 @@ func TestTheSpeedIsReadUntilItIsStopped(t *testing.T) {
 		t.Errorf("it tells %v", values)
 	}
 	s.Stop()
-	before := s.slowed.Load()
-	if s.Read(values) != nil || s.slowed.Load() != before {
+	select {
+	case <-s.done:
+	default:
 		t.Error("it goes on after it was stopped")
+	}
+}
+
+func TestASpeedThatWasNotLookedAtIsNotTold(t *testing.T) {
+	values := map[string]float64{}
+	if err := (&Speed{}).Read(values); err != nil || len(values) > 0 {
+		t.Errorf("it tells %v, %v", values, err)
 	}
 }
