@@ -101,7 +101,7 @@ func (s *settings) goodput(
 		if s.metrics != "" {
 			pages = append(pages, s.metrics)
 		}
-		sampler, missing, shut := harness.Probes(&target, s.pid, pages, s.deep)
+		sampler, missing, shut := harness.Probes(&target, s.pid, pages, s.deep, true)
 		defer shut()
 		for _, m := range missing {
 			fmt.Fprintln(os.Stderr, m)

@@ -140,7 +140,8 @@ func (h *harness) reserve() (release func(), err error) {
 // survey does and records the steps, and adds to the result what a survey does not know: when it
 // ended, and what could not be measured.
 func (h *harness) survey(ctx context.Context, w *record.Writer) (*record.Result, error) {
-	sampler, missing, shut := Probes(&h.o.Target, h.o.PID, h.o.Metrics, h.o.Deep)
+	sampler, missing, shut := Probes(&h.o.Target, h.o.PID, h.o.Metrics, h.o.Deep,
+		h.near || h.o.Generators == nil)
 	for _, text := range missing {
 		h.miss(text)
 	}
@@ -195,34 +196,37 @@ func (h *harness) runnerOptions(sampler *probe.Sampler) runner.Options {
 }
 
 // Probes makes the sampler of a target: /proc and INET_DIAG, pages of metrics and, with deep, the
-// kernel's counters. missing says what cannot be sampled; shut ends the kernel's counting, and the
+// kernel's counters. The speed of this machine's processors matters if here says that the target or a
+// generator runs on it. missing says what cannot be sampled; shut ends the kernel's counting, and the
 // looks at the processors' speed.
 func Probes(
-	t *load.Target, pid int, metrics []string, deep bool,
+	t *load.Target, pid int, metrics []string, deep, here bool,
 ) (s *probe.Sampler, missing []string, shut func() error) {
 	o := probe.Options{PID: pid, Listen: t.IPs()}
 	if len(metrics) > 0 {
 		o.More = append(o.More, scrape.New(metrics...))
 	}
-	speed := probe.NewSpeed()
-	o.More = append(o.More, speed)
 	shut = func() error { return nil }
+	if here {
+		speed := probe.NewSpeed()
+		o.More = append(o.More, speed)
+		shut = func() error { speed.Stop(); return nil }
+	}
 	switch {
 	case deep && pid == 0:
 		missing = []string{"the kernel's events: the target's process is not known: " +
 			"name it with --pid when it runs on this machine"}
 	case deep:
 		var counted []kernel.Source
-		counted, missing, shut = kernel.Open(pid)
+		var end func() error
+		counted, missing, end = kernel.Open(pid)
 		for _, source := range counted {
 			o.More = append(o.More, source)
 		}
+		stop := shut
+		shut = func() error { return errors.Join(stop(), end()) }
 	}
-	end := shut
-	return probe.New(o), missing, func() error {
-		speed.Stop()
-		return end()
-	}
+	return probe.New(o), missing, shut
 }
 
 // manifest makes the manifest of the run directory.

@@ -1,6 +1,10 @@
 package probe
 
 import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -12,10 +16,11 @@ const (
 	// one look stands for: the thread itself may wait for a processor.
 	pulseEvery = 10 * time.Millisecond
 	pulseMost  = 2 * pulseEvery
-	// slowTimes is how many times as long as usual the computation takes when a processor counts as
-	// slowed down. Between its highest and its lowest clock a processor differs by up to three times,
-	// and by less than two from one whose other thread is busy.
-	slowTimes = 4
+	// slowTimes is how many times as long as usual the computation takes at least when a processor
+	// counts as slowed down, and slowRange the same as a multiple of the ratio of its highest to its
+	// lowest clock, if it is known: at gentle rates a processor clocks down. One whose other thread is
+	// busy differs by less than two.
+	slowTimes, slowRange = 4, 1.5
 	// spins is how many steps the computation has: 11 to 16 µs. Waking up for it takes longer, so all
 	// looks take 1.2 to 1.7 % of a processor in a program that does nothing else (2.3 % if they come
 	// every 5 ms).
@@ -23,13 +28,14 @@ const (
 )
 
 // Speed is a Source that tells for how long the machine's processors ran at less than a quarter of
-// their speed. A hypervisor that gives them to another machine, or takes back what was used beyond a
+// their speed, or less than their lowest clock explains. A hypervisor that gives them to another machine, or takes back what was used beyond a
 // quota, need not count that as steal: the machine's own clocks then say that its programs ran, at a
 // tenth of their speed for a tenth of a second. The same is true of a processor that is too hot.
 //
 // A thread of its own does the same short computation every 10 ms, and measures by its own processor
 // time how long it takes. What other programs take is not in that.
 type Speed struct {
+	times   float64      // as slowTimes, for this machine
 	slowed  atomic.Int64 // nanoseconds
 	looks   atomic.Int64
 	stopped atomic.Bool
@@ -38,7 +44,7 @@ type Speed struct {
 
 // NewSpeed begins to look. Stop ends it.
 func NewSpeed() *Speed {
-	s := &Speed{done: make(chan struct{})}
+	s := &Speed{times: slowFrom("/sys"), done: make(chan struct{})}
 	go func() {
 		defer close(s.done)
 		s.run()
@@ -64,11 +70,35 @@ func (s *Speed) Read(into map[string]float64) error {
 	return nil
 }
 
+// slowFrom returns how many times as long as usual the computation takes when a processor counts as
+// slowed down.
+func slowFrom(sys string) float64 {
+	low, high := clock(sys, "cpuinfo_min_freq"), clock(sys, "cpuinfo_max_freq")
+	if low <= 0 || high <= 0 { // virtual machines do not tell
+		return slowTimes
+	}
+	return max(slowTimes, slowRange*high/low)
+}
+
+// clock returns one of the first processor's clock frequencies in kHz; 0 if it is not known.
+func clock(sys, name string) float64 {
+	text, err := os.ReadFile(filepath.Join(sys, "devices/system/cpu/cpu0/cpufreq", name))
+	if err != nil {
+		return 0
+	}
+	khz, err := strconv.ParseFloat(strings.TrimSpace(string(text)), 64)
+	if err != nil {
+		return 0
+	}
+	return khz
+}
+
 // pulse judges looks one after the other.
 type pulse struct {
-	usual int64 // the shortest time that the computation took, in nanoseconds; 0 before the first
-	slow  bool  // it was slow in the last look
-	last  int64 // when that was
+	times float64 // as Speed's
+	usual int64   // the shortest time that the computation took, in nanoseconds; 0 before the first
+	slow  bool    // it was slow in the last look
+	last  int64   // when that was
 }
 
 // look takes the time of a look, in nanoseconds, and how long the computation took. It returns how
@@ -78,7 +108,7 @@ func (p *pulse) look(now, took int64) (slowed int64) {
 	if p.usual == 0 || took < p.usual {
 		p.usual = max(took, 1)
 	}
-	slow := took >= slowTimes*p.usual
+	slow := float64(took) >= p.times*float64(p.usual)
 	if slow && p.slow {
 		slowed = min(now-p.last, int64(pulseMost))
 	}

@@ -10,7 +10,7 @@ import (
 // run looks until it is stopped. The thread ends with it.
 func (s *Speed) run() {
 	runtime.LockOSThread()
-	var p pulse
+	p := pulse{times: s.times}
 	began := time.Now()
 	result := 0.0
 	for !s.stopped.Load() {
