@@ -3,7 +3,10 @@ package diagnose
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // asking describes the threads that wait for what the service asks.
@@ -45,6 +48,78 @@ func (e *Evidence) fewAsk() *asking {
 func (e *Evidence) askedSlows() bool {
 	a := e.asking()
 	return a.gentle >= leastInUse && a.threads >= 2 && a.beyond >= slower*a.gently
+}
+
+// waitsWithin reports whether the answers that a request awaits take no longer beyond the line than
+// well below it, although far more requests are inside than places: these wait elsewhere. At a
+// dependency that is the limit answers take longer, as its queue is there. By Little's law the
+// connections on which an answer is awaited tell how long that is. Of Unix and UDP sockets this is not
+// known, so what is awaited has to explain, with what is computed, how long a lone request takes.
+func (e *Evidence) waitsWithin(places float64) bool {
+	gently, below, known := e.awaited(gentle)
+	beyond, above, also := e.awaited(beyondLine)
+	alone := e.alone()
+	// What is awaited at all rates is not asked for requests, which may ask several things at once.
+	if !known || !also || beyond > asQuick*gently ||
+		gently > slower*alone && above < slower*below ||
+		gently+e.gentleCost() < mostlyKnown*alone ||
+		e.Over.inFlight() < farMoreInside*max(places, 1) {
+		return false
+	}
+	// A connection that carries many requests is awaited as long as there are any, wherever these
+	// wait; unless a thread waits for each answer.
+	return !slices.ContainsFunc(e.sampledOf(measure.OutgoingTo), func(to string) bool {
+		open := e.fromTheLineOn(measure.OutgoingTo + to)
+		awaited := e.fromTheLineOn(measure.OutgoingWaiting + to)
+		return e.carriesMany(to, open.most) &&
+			(awaited.count < 3 || awaited.mean() >= hardlyAsked*open.mean())
+	}) || e.readersMore() >= mostlyAsked*(above-below)
+}
+
+// readersMore returns how many more threads wait for an answer beyond the line than well below it.
+func (e *Evidence) readersMore() (more float64) {
+	for load, sign := range map[int]float64{beyondLine: 1, gentle: -1} {
+		for place, n := range meanOfAll(e.looks()[load]) {
+			if s, ok := standOf(place); ok && s.means() != nil && s.means().waitsThere() {
+				more += sign * n
+			}
+		}
+	}
+	return more
+}
+
+// mostlyKnown is the minimum share of a lone request's time of which it is known what it is spent on.
+const mostlyKnown = .8
+
+// awaited returns, for one load, the seconds for which a request awaits answers on all connections
+// together, and on how many of them one is awaited on average. known is false if fewer than three
+// samples tell it.
+func (e *Evidence) awaited(load int) (each, connections float64, known bool) {
+	goodput, sum, count := 0.0, 0.0, 0.0
+	for i := range e.Run.Steps {
+		s := &e.Run.Steps[i]
+		if e.loadOf(s) != load {
+			continue
+		}
+		for j := range s.Samples {
+			if n, told := awaitedIn(&s.Samples[j]); told && s.Judged(s.Samples[j].At) {
+				sum, count = sum+n, count+1
+				goodput += (&Moment{Step: s}).Goodput()
+			}
+		}
+	}
+	return sum / max(goodput, 1e-9), sum / max(count, 1), count >= 3 && goodput > 0
+}
+
+// awaitedIn returns on how many connections a sample has an answer awaited; told is false if it does
+// not say so of any.
+func awaitedIn(s *measure.Sample) (n float64, told bool) {
+	for name, waiting := range s.Values {
+		if strings.HasPrefix(name, measure.OutgoingWaiting) {
+			n, told = n+waiting, true
+		}
+	}
+	return n, told
 }
 
 // asking looks at the threads that wait for an answer.

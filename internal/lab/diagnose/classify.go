@@ -99,11 +99,13 @@ var classes = []class{
 			"node_modules/pino-std-serializers", "node_modules/pino-abstract-transport",
 			"node_modules/thread-stream", "node_modules/sonic-boom", "node_modules/winston",
 			"node_modules/logform", "node_modules/winston-transport", "node_modules/bunyan",
-			"node_modules/signale", "node_modules/tslog",
+			"node_modules/signale", "node_modules/tslog", "services/console-logger.service.js",
+			"services/logger.service.js",
 			"node_modules/consola", "site-packages/structlog", "site-packages/pythonjsonlogger",
 			"site-packages/logbook",
 		},
 		begins: []string{
+			"ngx_log_error", "ngx_http_log_",
 			"spdlog::", "fmtlog::", "google::LogMessage", "log4cxx::", "log4cplus::", "g_log",
 			"quill::", "plog::", "el::base::", "log4c_", "zlog_", "slog::", "slog_", "fern::",
 			"log4rs::",
@@ -202,7 +204,9 @@ var classes = []class{
 			"java.io.UnixFileSystem.", "java.io.FileInputStream.open",
 			"java.io.FileInputStream.open0", "java.io.File.exists",
 		},
-		files: []string{"node:fs", "glob.py", "linecache.py"},
+		files: []string{
+			"node:fs", "fs/promises", "read/context", "glob.py", "linecache.py",
+		},
 	},
 }
 

@@ -96,7 +96,21 @@ func TestThreadsThatTakeTurnsWithALockOfTheLanguageUseOneProcessor(t *testing.T)
 			t.Errorf("%s connections: found %v", open, names(d))
 		}
 	}
+	// What the kernel does for them, of which each third is, takes no turn.
+	kernel := append(turns, "at-line host.cpu.busy_seconds += 1.4", "over host.cpu.busy_seconds += 1.6",
+		"at-line target.cpu.seconds += 1.1", "over target.cpu.seconds += 1.3",
+		"at-line target.cpu.user_seconds += .8", "over target.cpu.user_seconds += .92")
+	if ofRuntime(t, measure.RuntimeCPython, "", kernel...).found("single-threaded") == nil {
+		t.Error("a third of it in the kernel: not found")
+	}
+	// The threads of a pool stand in one place while they have nothing to do, and while they wait.
+	pool := append(turns, "all target.threads = 9",
+		"all target.threads.at.python;futex;futex;futex_do_wait = 7")
+	if ofRuntime(t, measure.RuntimeCPython, "", pool...).found("single-threaded") == nil {
+		t.Error("a pool of eight: not found")
+	}
 	for what, line := range map[string]string{
+		"few of a pool's threads wait":  "all target.threads = 60",
 		"two processes share the work":  "all target.threads.hottest_share = .5",
 		"there are several processes":   "all target.processes = 2",
 		"it works in the kernel":        "at-line target.cpu.user_seconds += .4",
@@ -104,7 +118,11 @@ func TestThreadsThatTakeTurnsWithALockOfTheLanguageUseOneProcessor(t *testing.T)
 		"it uses more beyond the line":  "over target.cpu.seconds += 1.5",
 		"few requests are inside there": "over service 2ms",
 	} {
-		d := ofRuntime(t, measure.RuntimeCPython, "", append(turns, line)...)
+		lines := turns
+		if strings.Contains(line, "target.threads = ") {
+			lines = pool
+		}
+		d := ofRuntime(t, measure.RuntimeCPython, "", append(lines, line)...)
 		if f := d.found("single-threaded"); f != nil {
 			t.Errorf("%s: found %+v", what, f)
 		}

@@ -42,17 +42,7 @@ func (e *Evidence) looks() *[loads][]look {
 	var alone []look
 	for i := range e.Run.Steps {
 		s := &e.Run.Steps[i]
-		load := loads
-		switch r := s.Plan.Rate / max(e.Line, 1e-9); {
-		case r == 0:
-			load = warmUp
-		case r <= gentleTo:
-			load = gentle
-		case s.Plan.Phase == measure.PhaseOverload || r > nearTo:
-			load = beyondLine
-		case r >= nearFrom:
-			load = nearLine
-		}
+		load := e.loadOf(s)
 		if load == loads {
 			continue
 		}
@@ -79,6 +69,21 @@ func (e *Evidence) looks() *[loads][]look {
 		e.looked[gentle] = alone
 	}
 	return e.looked
+}
+
+// loadOf returns which of the loads a step has; loads if it has none of them.
+func (e *Evidence) loadOf(s *measure.Step) int {
+	switch r := s.Plan.Rate / max(e.Line, 1e-9); {
+	case r == 0:
+		return warmUp
+	case r <= gentleTo:
+		return gentle
+	case s.Plan.Phase == measure.PhaseOverload || r > nearTo:
+		return beyondLine
+	case r >= nearFrom:
+		return nearLine
+	}
+	return loads
 }
 
 // mean is how many threads were in a place on average. A look that does not have the place counts

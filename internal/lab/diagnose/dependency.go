@@ -66,15 +66,20 @@ const (
 	slowCommands = 1e-3
 	// slowShare is the minimum share of the processor time in use that it then uses.
 	slowShare = .25
+	// slowCommand is the minimum processor time in seconds of each command, as far as they are seen
+	// one after the other, if it goes through much.
+	slowCommand = .3e-3
 )
 
 // runsSlowCommands reports whether a store whose commands take microseconds computes for a millisecond
-// or longer per request, and a good part of what the machine has in use, while requests wait for
-// processors.
+// or longer per request, or a third of one per command, and a good part of what the machine has in
+// use, while requests wait for processors.
 func (e *Evidence) runsSlowCommands(d dependency) bool {
 	s, host := d.store(), e.reserve(hostProcessor)
+	asked := e.exchanged(d.address, nearLine).each()
 	return s != nil && s.quick && host != nil && host.Share() >= host.waited() &&
-		d.used >= slowShare*host.Used && d.used >= slowCommands*e.AtLine.Goodput()
+		d.used >= slowShare*host.Used && (d.used >= slowCommands*e.AtLine.Goodput() ||
+		asked >= 1 && e.costsBehind(d) >= slowCommand*asked)
 }
 
 // onlyThread reports whether a store that is known to have one thread keeps it busy most of the
@@ -196,9 +201,10 @@ func (e *Evidence) unhurried() float64 {
 
 const (
 	// slowQueries is the minimum processor time in seconds that a request costs a database which
-	// searches where an index would do, or reads far more than it gives, and slowQuery the same for
-	// each question. To find a row by its key costs .05 to .3 ms.
-	slowQueries, slowQuery = 2e-3, 1e-3
+	// searches where an index would do, or reads far more than it gives, if it is asked once. To find
+	// a row by its key costs .05 ms to quickQuery, which each further question adds. unknownQueries is
+	// the minimum where the number of questions is not known.
+	slowQueries, quickQuery, unknownQueries = 2e-3, .3e-3, 3e-3
 	// queriesShare is the minimum share of the processor time in use that it then uses, and
 	// leastQueries the smallest gain for which its queries are worth a look.
 	queriesShare, leastQueries = .3, 1.25
@@ -219,9 +225,11 @@ func (e *Evidence) runsSlowQueries() (d dependency, is bool) {
 	for _, d := range e.dependencies() {
 		s, cost := d.store(), e.costsBehind(d)
 		asked := max(e.exchanged(d.address, nearLine).each(), 1)
-		// Over a Unix socket it is not known how many queries they are.
-		if s == nil || !s.keyed || strings.HasPrefix(d.address, measure.UnixAddress) ||
-			cost < slowQueries || cost < slowQuery*asked {
+		least := slowQueries + quickQuery*(asked-1)
+		if strings.HasPrefix(d.address, measure.UnixAddress) {
+			least = unknownQueries // there it is not known how many they are
+		}
+		if s == nil || !s.keyed || cost < least {
 			continue
 		}
 		gain := e.gain(cure{elsewhere: leftBehind * d.used}).Factor

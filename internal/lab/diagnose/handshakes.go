@@ -28,7 +28,9 @@ func seenByClients(r Rule) Rule {
 		if e.AtLine.Profile(kindCPU) == nil {
 			return judgeFullHandshakes(e)
 		}
-		if f := inProfile(e); f != nil || e.encrypting() < mostlyEncrypting {
+		f := inProfile(e)
+		unseen := e.profiledWithin() && e.Run.Manifest.Machine.TargetRuntime != measure.RuntimeJVM
+		if f != nil || e.encrypting() < mostlyEncrypting && !unseen {
 			return f
 		}
 		return judgeFullHandshakes(e)

@@ -46,12 +46,14 @@ func (e *Evidence) helper() *helper {
 }
 
 // readsPipes reports whether a thread of that name read from a pipe most of the time while little
-// was asked of the service.
+// was asked of the service; or from a pair of Unix sockets, which Node makes in the place of pipes. A
+// worker that waits for its next connection does not read.
 func (e *Evidence) readsPipes(thread string) bool {
 	sum, looks := 0.0, e.looks()[gentle]
 	for _, seen := range looks {
 		for place, n := range seen.at {
-			if strings.HasPrefix(place, thread+";pipe;read;") {
+			if strings.HasPrefix(place, thread+";pipe;read;") ||
+				strings.HasPrefix(place, thread+";socket_read;read;unix_stream") {
 				sum += n
 			}
 		}

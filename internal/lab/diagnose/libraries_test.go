@@ -28,6 +28,10 @@ func TestLibrariesAreKnownByTheKindOfWorkThatTheyDo(t *testing.T) {
 		{"compress/flate.(*compressor).init < compress/gzip.NewWriterLevel < main.list < runtime.main",
 			classOwn, "compressors that are made"},
 		{"_nss_files_gethostbyname4_r < gaih_inet < ask@app.c", classRuntime, "names of machines"},
+		{"pbkdf2@utils/crypto.py < encode@auth/hashers.py < login@app/views.py", classRuntime,
+			"passwords that are stretched"},
+		{"prepare_key@jwt/algorithms.py < token@app/views.py", classRuntime, "certificates and keys"},
+		{"visit_select@sql/compiler.py < list@app/views.py", classRuntime, "clients, engines and"},
 		{"golang.org/x/crypto/blowfish.ExpandKey < main.login < runtime.main", classOwn,
 			"passwords that are stretched"},
 	} {

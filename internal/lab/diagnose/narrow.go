@@ -1,8 +1,6 @@
 package diagnose
 
 import (
-	"slices"
-
 	"plimsoll/internal/lab/measure"
 )
 
@@ -79,11 +77,12 @@ func (e *Evidence) mostInFlight() (most float64) {
 // carriesMany reports whether connections to an address may carry many requests at once: a process
 // that has no more than one may send them one after the other, and so do clients of quick stores.
 func (e *Evidence) carriesMany(to string, connections float64) bool {
-	return connections <= e.AtLine.Median(measure.TargetProcesses) ||
-		slices.ContainsFunc(e.dependencies(), func(d dependency) bool {
-			s := d.store()
-			return d.address == to && s != nil && s.quick
-		})
+	for _, d := range e.dependencies() {
+		if s := d.store(); d.address == to && s != nil && (s.quick || s.session != "") {
+			return s.quick // a database answers one query after the other
+		}
+	}
+	return connections <= e.AtLine.Median(measure.TargetProcesses)
 }
 
 // fewAsked finds an address that the service asks few things at once, and almost always the same

@@ -71,7 +71,7 @@ var causes = []cause{
 		makes: []string{"slow-dependency"},
 		when: func(e *Evidence) bool {
 			d, is := e.saturatedBehind()
-			return is && (e.freshTo() == d.address ||
+			return is && e.busyAccepting(d) && (e.freshTo() == d.address ||
 				e.AtLine.opened() >= mostlyOpened*e.AtLine.Goodput())
 		},
 	},

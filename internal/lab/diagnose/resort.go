@@ -97,7 +97,8 @@ func (e *Evidence) crowdsWithin() bool {
 	if c := e.crowd(); c != nil {
 		return !c.means().waitsThere() && !e.askedSlows() || e.fewAsk() != nil
 	}
-	return !e.goesOut(e.places().n) || e.asksLittle(e.places().n)
+	n := e.places().n
+	return !e.goesOut(n) || e.asksLittle(n) || e.waitsWithin(n)
 }
 
 // helped reports whether as many goroutines wait for an answer from outside as half of those that
@@ -162,7 +163,7 @@ func (e *Evidence) resort(p *places) *Finding {
 				f.Advice = append(f.Advice, look)
 			}
 		}
-	case e.waitsToCompute():
+	case e.waitsToCompute() && !e.takesTurns(p) && !e.hardlyComputes(p):
 		return nil
 	default:
 		f.Claim += "; where they stand cannot be seen from outside" + e.suspects()
@@ -186,6 +187,28 @@ func (e *Evidence) waitsToCompute() bool {
 	s := e.station()
 	return s != nil && near(s.Service, e.AtLine.PerRequest(measure.TargetCPU), 1.3) ||
 		e.computing() >= onlyComputing
+}
+
+// takesTurns reports whether requests that compute nearly all the time get one processor together, in
+// many threads, while others are idle: most of them wait, and a lock lets one of them in.
+func (e *Evidence) takesTurns(p *places) bool {
+	used := max(e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU))
+	return e.spread() && used >= fullCore && used <= 1+overCore && e.computing() >= mostlyTurns &&
+		e.mostWait(p) && e.Over.inFlight() >= 8 && e.idleProcessors() >= .5
+}
+
+// mostlyTurns is the minimum share of processor time in a lone request's time if what it holds a lock
+// for is to compute. With less, a few workers may use one processor by chance.
+const mostlyTurns = .8
+
+// hardlyComputes reports whether requests wait although the service's processes have much of their
+// processors left, whatever is asked of them: what a lone request computes is then not what they wait
+// for, but a limit on the rate.
+func (e *Evidence) hardlyComputes(p *places) bool {
+	const left = .6
+	used := max(e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU))
+	return e.mostWait(p) && used > 0 &&
+		used <= left*max(e.AtLine.Median(measure.TargetProcesses), 1)
 }
 
 // suspects says what else is known if no thread shows where requests queue.

@@ -219,15 +219,15 @@ func judgeCores(e *Evidence) *Finding {
 	}
 	cores := e.granted(e.AtLine.Last(measure.HostCores))
 	line, over := e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU)
-	if !e.found() || e.neverAsked() ||
+	if !e.found() || e.neverAsked() || e.waitsForHelper() != nil ||
 		e.busy(targetProcessor) >= saturated && e.allowed(cores) == cores {
 		return nil
 	}
 	used := max(line, over)
 	full := e.fullThreads()
 	turns := full < 1 && e.sharesItsLock(used)
-	if turns {
-		full = 1
+	if turns { // what the kernel does for them takes no turn
+		full, used = 1, min(used, 1+overCore)
 	}
 	k := max(full, math.Round(used))
 	computing := e.computing()
@@ -312,15 +312,49 @@ func (e *Evidence) sharesItsLock(used float64) bool {
 	}
 	hottest := max(e.AtLine.Median(measure.TargetThreadsHottest),
 		e.Over.Median(measure.TargetThreadsHottest))
-	c := e.crowd()
-	waits := c != nil && c.means().kind == kindOf(measure.TargetWaitingFutex)
 	// Threads that keep a connection each are not a pool of them, if these are not always taken.
 	pool := e.places().to != "" && e.places().full >= alwaysTaken
-	return n == 1 && waits && !pool && used >= fullCore && used <= 1+overCore &&
+	line, over := e.AtLine.PerSecond(measure.TargetCPUUser), e.Over.PerSecond(measure.TargetCPUUser)
+	turns := max(line, over)
+	return n == 1 && !pool && e.waitsForTurns() &&
+		(used <= 1+overCore && line >= .7*e.AtLine.PerSecond(measure.TargetCPU) ||
+			turns >= fullCore && turns <= 1+overCore) && used >= fullCore &&
 		e.Over.inFlight() >= 4 &&
-		e.AtLine.PerSecond(measure.TargetCPUUser) >= .7*e.AtLine.PerSecond(measure.TargetCPU) &&
 		hottest > 0 && hottest < lesserThread &&
 		e.Over.PerSecond(measure.TargetCPU) <= 1.35*e.AtLine.PerSecond(measure.TargetCPU)
+}
+
+// waitsForTurns reports whether threads stand in a futex because requests do. Either more of them do
+// with more load, or beyond the line there are twice as many requests as threads, so that none of a
+// pool has nothing to do, and half of them stand there all the same.
+func (e *Evidence) waitsForTurns() bool {
+	futex := kindOf(measure.TargetWaitingFutex)
+	if c := e.crowd(); c != nil && c.means().kind == futex {
+		return true
+	}
+	threads := e.Over.Median(measure.TargetThreads)
+	if threads < 3 || e.Over.inFlight() < 2*threads {
+		return false
+	}
+	standing := 0.0
+	beyond := e.looks()[beyondLine]
+	for place, n := range meanOfAll(beyond) {
+		if s, ok := standOf(place); ok && s.kind == futex {
+			standing += n
+		}
+	}
+	return standing >= max(threads/2, 2)
+}
+
+// meanOfAll returns how many threads were in each place on average.
+func meanOfAll(of []look) map[string]float64 {
+	all := map[string]float64{}
+	for _, l := range of {
+		for place, n := range l.at {
+			all[place] += n / float64(len(of))
+		}
+	}
+	return all
 }
 
 // farFromFull is the maximum share of a processor that the busiest thread uses if its process is
@@ -372,9 +406,18 @@ func (e *Evidence) spread() bool {
 	return hottest > 0 && hottest < farFromFull
 }
 
-// fullThreads returns how many threads have a processor to themselves, at the line or beyond it.
+// fullThreads returns how many threads have a processor to themselves, at the line or beyond it. One
+// that has little to do at the line, and far more for each request beyond it, is busy with the crowd:
+// with tries for a lock, say.
 func (e *Evidence) fullThreads() float64 {
-	return max(e.AtLine.Median(measure.TargetThreadsFull), e.Over.Median(measure.TargetThreadsFull))
+	const little, farMore = .35, 2
+	line, over := e.AtLine.Median(measure.TargetThreadsFull), e.Over.Median(measure.TargetThreadsFull)
+	if hottest := e.AtLine.Median(measure.TargetThreadsHottest); over > line && hottest > 0 &&
+		hottest < little && e.computing() < onlyComputing &&
+		e.Over.PerRequest(measure.TargetCPU) >= farMore*e.AtLine.PerRequest(measure.TargetCPU) {
+		return line
+	}
+	return max(line, over)
 }
 
 // computing returns the share of a lone request's time that is processor time, 0 to 1.

@@ -529,10 +529,21 @@ func (e *Evidence) openingRank() Rank {
 	for _, d := range e.dependencies() {
 		cost += e.costsBehind(d)
 	}
-	if e.waitsLonger(cost) {
+	if d, is := e.saturatedBehind(); is && !e.busyAccepting(d) || e.waitsLonger(cost) {
 		return Cost
 	}
 	return e.costRank()
+}
+
+// acceptingMost is the most processor time in seconds that a service spends on a connection which it
+// accepts, and a request: a TLS handshake with RSA is most of that.
+const acceptingMost = 2e-3
+
+// busyAccepting reports whether a dependency may be busy because connections to it are made for each
+// request: it spends no more on a request than that takes, or starts a session for each.
+func (e *Evidence) busyAccepting(d dependency) bool {
+	s := d.store()
+	return e.costsBehind(d) <= acceptingMost || s != nil && s.session != ""
 }
 
 // connectionCost is the most processor time in seconds that a service spends on making a connection

@@ -52,7 +52,7 @@ func (e *Evidence) unkept() *Finding {
 	f := &Finding{
 		Claim: fmt.Sprintf("The service opens connections to %s again and again: none of them is "+
 			"there when it is looked at the next time", e.named(to)),
-		Rank:       e.costRank(),
+		Rank:       e.openingRank(),
 		Confidence: .75,
 		Evidence: []Fact{{
 			What:  "connections there from the line on, at most",

@@ -86,7 +86,7 @@ var wholeWastes = []waste{
 			"slim/parser.rb", "haml/parser.rb", "temple/engine.rb", "tilt/template.rb",
 			"pystache/parser.py",
 			"genshi/template.py",
-			"handlebars/compiler.js", "dist/liquid.node.cjs.js", "dot/doT.js",
+			"src/compiler.js", "handlebars/compiler.js", "dist/liquid.node.cjs.js", "dot/doT.js",
 			"lib/twig.js",
 			"erubi.rb", "erubis/converter.rb", "cheetah/Parser.py", "liquid/parser.rb",
 			"liquid/lexer.rb",
@@ -157,7 +157,9 @@ var wholeWastes = []waste{
 			"PEM_read_bio_ex", "X509_STORE_load_locations", "SSL_CTX_load_verify_locations",
 			"OSSL_DECODER_from_bio", "X509_STORE_load_file_ex", "X509_STORE_set_default_paths",
 			"d2i_PrivateKey_ex", "create_default_context", "load_default_certs",
-			"createSecureContext", "createPrivateKey", "createPublicKey",
+			"createSecureContext", "createPrivateKey", "createPublicKey", "prepare_key",
+			"load_pem_private_key", "load_pem_public_key", "load_pem_x509_certificate",
+			"load_ssl_context_verify", "load_verify_locations", "load_cert_chain",
 		},
 		instead: "load them once, when the program starts, and use the same context, client or " +
 			"key for all requests",
@@ -188,7 +190,12 @@ var wholeWastes = []waste{
 			"EVP_PBE_scrypt", "EVP_PBE_scrypt_ex", "pbkdf2Sync", "scryptSync", "ossl_pkcs5_pbkdf2",
 			"BF_crypt", "_crypt_blowfish_rn", "bcrypt_hashpass", "blf_encipher", "sha512crypt",
 			"__sha512_crypt_r", "__sha256_crypt_r", "hashSync", "compareSync",
-			"php_password_bcrypt_hash",
+			"php_password_bcrypt_hash", "checkpw", "hashpw", "pbkdf2_hmac",
+		},
+		files: []string{
+			"auth/hashers.py", "werkzeug/security.py", "handlers/pbkdf2.py", "handlers/bcrypt.py",
+			"handlers/argon2.py", "handlers/scrypt.py", "argon2/_password_hasher.py",
+			"node_modules/bcryptjs", "node_modules/scrypt-js", "node_modules/pbkdf2",
 		},
 		begins: []string{"argon2_", "node::crypto::PBKDF2", "node::crypto::Scrypt"},
 		instead: "stretch a password once, at the login, and give out a session or a token that " +
@@ -279,7 +286,7 @@ var wholeWastes = []waste{
 		files: []string{
 			"copy.py", "pickle.py", "object/deep_dup.rb", "clone/clone.js",
 			"deepcopy/deepcopy.js", "lodash/_baseClone.js",
-			"rfdc/index.js",
+			"rfdc/index.js", "node_modules/rfdc", "node_modules/clone", "node_modules/klona",
 		},
 		instead: "copy only what is changed, share what is not, or keep what is shared read-only",
 	},
@@ -343,7 +350,10 @@ var wholeWastes = []waste{
 			"showdown/",
 			"kramdown/", "rouge/", "redcarpet/", "lib/marked.cjs",
 			"lib/marked.umd.js", "lib/marked.esm.js", "rules_inline/", "rules_block/",
-			"src/ua-parser.js", "user_agents/parsers.py",
+			"src/ua-parser.js", "user_agents/parsers.py", "node_modules/markdown-it",
+			"node_modules/marked", "node_modules/showdown", "node_modules/cheerio",
+			"node_modules/parse5", "node_modules/htmlparser2", "node_modules/jsdom",
+			"node_modules/sanitize-html", "node_modules/highlight.js", "node_modules/ua-parser-js",
 		},
 		begins:  []string{"pulldown_cmark::", "cmark_"},
 		instead: "keep what came of a document, by its content, as long as it does not change",
@@ -415,6 +425,18 @@ var wholeWastes = []waste{
 		instead: "answer what is to be expected without an exception; or make one without its " +
 			"stack (Error.stackTraceLimit = 0, writableStackTrace false, errors that are " +
 			"variables)",
+	},
+	{
+		what: "clients, engines and statements of databases and services that are made each time",
+		files: []string{
+			"sql/compiler.py", "sql/visitors.py", "sql/coercions.py", "engine/create.py",
+			"botocore/loaders.py", "botocore/session.py", "botocore/client.py",
+			"botocore/model.py", "botocore/regions.py", "botocore/hooks.py", "boto3/session.py",
+			"resources/factory.py",
+		},
+		common: true, // a service whose statements all differ has them compiled
+		instead: "make a client or an engine once, for all requests; write statements with " +
+			"parameters in the place of values, so that what came of them is found again",
 	},
 	{
 		what: "classes, plugins and providers that are looked up each time",

@@ -39,6 +39,48 @@ func TestConnectionsOnWhichNothingIsAskedAreNotWhatRequestsWaitFor(t *testing.T)
 	}
 }
 
+func TestAnswersThatComeAsQuicklyAsEverAreNotWhatRequestsWaitFor(t *testing.T) {
+	// A request computes for 3.5 ms, and awaits an answer for 5.5 ms, beyond the line as below it.
+	awaited := slices.Concat(limited, []string{
+		"all goodput 50", "half goodput 100", "at-line goodput 200", "over goodput 210",
+		"all target.cpu.seconds += .175", "half target.cpu.seconds += .35",
+		"at-line target.cpu.seconds += .7", "over target.cpu.seconds += .73",
+		"all target.outgoing.waiting.192.0.2.7:5432 = .27",
+		"half target.outgoing.waiting.192.0.2.7:5432 = .55",
+		"at-line target.outgoing.waiting.192.0.2.7:5432 = 1.1",
+		"over target.outgoing.waiting.192.0.2.7:5432 = 1.15",
+	})
+	// It awaits 2.4 ms on the only connection of its process.
+	one := []string{
+		"all target.processes = 1", "all target.outgoing.to.192.0.2.7:5432 = 1",
+		"all target.outgoing.established = 1", "before service 5900us", "half service 5900us",
+		"all target.outgoing.waiting.192.0.2.7:5432 = .12",
+		"half target.outgoing.waiting.192.0.2.7:5432 = .24",
+		"at-line target.outgoing.waiting.192.0.2.7:5432 = .48",
+		"over target.outgoing.waiting.192.0.2.7:5432 = .5",
+	}
+	for name, c := range map[string]struct {
+		lines []string
+		first string
+	}{
+		"as quickly":            {nil, "concurrency-limited"},
+		"later beyond the line": {[]string{"over target.outgoing.waiting.192.0.2.7:5432 = 6"}, "slow-dependency"},
+		"what else takes time is not known": {
+			[]string{"before service 11500us", "half service 11500us"}, "slow-dependency",
+		},
+		"on one connection": {one, "slow-dependency"},
+		"on one connection, and a thread waits for it": {
+			append(standingIn("python;socket_read;recvfrom;", ".24", ".48", ".5"), one...),
+			"concurrency-limited",
+		},
+	} {
+		d := diagnosed(t, slices.Concat(awaited, c.lines)...)
+		if len(d.Findings) == 0 || d.Findings[0].Rule != c.first {
+			t.Errorf("%s: found %v, held back %+v", name, names(d), d.HeldBack)
+		}
+	}
+}
+
 func TestALimitOnTheRateHasHardlyAnyRequestsInside(t *testing.T) {
 	quick := slices.Concat(stuck, []string{
 		"all service 1ms", "half service 1ms", "at-line service 5ms", "over service 300ms",

@@ -91,7 +91,11 @@ func (s *served) read(root string, into map[string]float64) {
 			continue
 		}
 		if does := activity(title); does != "" {
-			does = orRest(s.doing, does, maxDoing)
+			if rest := orRest(s.doing, does, maxDoing); rest != does && strings.HasSuffix(does, waitingLock) {
+				does = theRest + waitingLock // what there is to know of it
+			} else {
+				does = rest
+			}
 			s.doing[does] = true
 			counts[does]++
 		}
@@ -100,6 +104,9 @@ func (s *served) read(root string, into map[string]float64) {
 		into[measure.Doing+s.name+"/"+does] = float64(counts[does])
 	}
 }
+
+// waitingLock ends the activity of a process that waits for a lock.
+const waitingLock = " waiting"
 
 // activity returns what a PostgreSQL process that serves a client shows as its activity, such as
 // "idle in transaction", "SELECT" or "UPDATE waiting"; empty for any other process. Its title is
