@@ -146,6 +146,33 @@ func TestThreadsThatShareTheWorkUseAWholeProcessorByChance(t *testing.T) {
 	}
 }
 
+// A thread that tries again and again while a crowd waits is full because of the crowd.
+func TestAThreadThatIsFullOnlyBecauseOfTheCrowdIsNotTheLimit(t *testing.T) {
+	lines := []string{
+		"all host.cpu.busy_seconds += .4", "over host.cpu.busy_seconds += 1.2",
+		"all goodput 80", "at-line goodput 170", "over goodput 170",
+		"all target.cpu.seconds += .08", "at-line target.cpu.seconds += .17",
+		"over target.cpu.seconds += .95", "all service 5ms", "at-line service 20ms",
+		"over service 300ms", "all target.threads.full = 0", "over target.threads.full = 1",
+		"all target.threads.hottest_share = .08", "at-line target.threads.hottest_share = .17",
+		"over target.threads.hottest_share = .93",
+	}
+	for name, c := range map[string]struct {
+		line string
+		want bool
+	}{
+		"five times as much for each":  {"all target.outgoing.established = 0", false},
+		"its thread was busy before":   {"at-line target.threads.hottest_share = .5", true},
+		"a request does little else":   {"all target.cpu.seconds += .3", true},
+		"as much for each as it costs": {"over goodput 800", true},
+	} {
+		d := ofRuntime(t, measure.RuntimeNode, "", append(lines, c.line)...)
+		if f := d.found("single-threaded"); (f != nil) != c.want {
+			t.Errorf("%s: found %v, held back %+v", name, names(d), d.HeldBack)
+		}
+	}
+}
+
 // A line that was found too low, by chance, is not that of a service which cannot use more.
 func TestAServiceThatAnswersAsQuicklyAsEverIsNotAtTheEndOfAProcessor(t *testing.T) {
 	lines := []string{

@@ -87,12 +87,31 @@ func TestAQuickStoreThatComputesForLongIsNamed(t *testing.T) {
 		{"at-line " + redis + " += .1", "over " + redis + " += .1"},
 		{"at-line " + postgres + " += .35", "over " + postgres + " += .4"},
 		{"at-line " + redis + " += .5", "at-line goodput 1000"},
+		{
+			"at-line " + redis + " += .5", "over " + redis + " += .55", "all goodput 600",
+			asksRedis + "1200", "at-line goodput 1000", "at-line " + asksRedis[4:] + "4000",
+		},
 	} {
 		if d := diagnosed(t, append(lines, other...)...); d.found("slow-dependency") != nil {
 			t.Errorf("%v: found %v", other, names(d))
 		}
 	}
 }
+
+const asksRedis = "all target.outgoing.exchanges.127.0.0.1:7000 += "
+
+// Half a millisecond is little for a request, but not for one command.
+func TestAQuickStoreThatComputesForOneCommandIsNamed(t *testing.T) {
+	d := diagnosed(t, "at-line host.cpu.busy_seconds += 1.5", "all goodput 600", "at-line goodput 1000",
+		"over goodput 1050", "at-line target.cpu.seconds += .75", "all "+redis+" += .3",
+		"at-line "+redis+" += .5", "over "+redis+" += .55", asksRedis+"600",
+		"at-line "+asksRedis[4:]+"1000")
+	if f := d.found("slow-dependency"); f == nil || !f.says("slowlog") {
+		t.Errorf("found %v: %+v", names(d), f)
+	}
+}
+
+const asksPostgres = "all target.outgoing.exchanges.127.0.0.1:5432 += "
 
 // The service computes as much as the database that lacks an index.
 func TestADatabaseThatComputesForLongForEachRequestIsNamedBesideABusyService(t *testing.T) {
@@ -107,12 +126,27 @@ func TestADatabaseThatComputesForLongForEachRequestIsNamedBesideABusyService(t *
 		t.Errorf("found %v, held back %+v: %+v", names(d), d.HeldBack, f)
 	}
 	for name, other := range map[string][]string{
-		"many quick ones": {"at-line goodput 1000"},
+		"many quick ones": {asksPostgres + "1200", "at-line " + asksPostgres[4:] + "1350"},
 		"little of it":    {"all " + postgres + " += .35"},
 	} {
 		if d := diagnosed(t, append(lines, other...)...); d.found("slow-dependency") != nil {
 			t.Errorf("%s: found %v", name, names(d))
 		}
+	}
+	// One that is slow among a few that are quick.
+	few := append(lines, asksPostgres+"300", "at-line "+asksPostgres[4:]+"900")
+	if d := diagnosed(t, few...); d.found("slow-dependency") == nil {
+		t.Errorf("one of six: found %v", names(d))
+	}
+	// Over a Unix socket it is not known how many they are.
+	const socket = "unix:/run/postgresql/.s.PGSQL.5432"
+	local := strings.Split(strings.ReplaceAll(strings.Join(lines, "\n"), "127.0.0.1:5432", socket), "\n")
+	if d := diagnosed(t, local...); d.found("slow-dependency") == nil {
+		t.Errorf("over a Unix socket: found %v", names(d))
+	}
+	if d := diagnosed(t, append(local, "all "+strings.Replace(postgres, "127.0.0.1:5432", socket, 1)+
+		" += .42")...); d.found("slow-dependency") != nil {
+		t.Errorf("2.8 ms over a Unix socket: found %v", names(d))
 	}
 }
 
@@ -147,6 +181,13 @@ func TestConnectionsForEachRequestComeBeforeWhatAcceptsThem(t *testing.T) {
 		if len(d.Findings) == 0 || d.Findings[0].Rule != first || d.found("slow-dependency") == nil {
 			t.Errorf("%s connections a second: found %v", opened, names(d))
 		}
+	}
+	// To accept one takes no 4 ms.
+	d := diagnosed(t, append(lines, "all host.tcp.opened_active += 360", "all goodput 180",
+		"at-line goodput 360", "over goodput 370", "all "+shop+" += .72", "at-line "+shop+" += 1.45")...)
+	if len(d.Findings) < 2 || d.Findings[0].Rule != "slow-dependency" ||
+		d.found("upstream-connections-not-reused") == nil {
+		t.Errorf("one that computes for long: found %v, held back %+v", names(d), d.HeldBack)
 	}
 }
 

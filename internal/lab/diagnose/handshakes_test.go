@@ -34,6 +34,9 @@ func TestFullHandshakesAreSeenByTheirClients(t *testing.T) {
 		"in something else": {
 			"https", 3 * time.Millisecond, time.Millisecond, 4000, 0, "true", false, "[libz.so.1]",
 		},
+		"outside of what Node's profile sees": {
+			"https", 3 * time.Millisecond, time.Millisecond, 4000, 0, "true", true, "(program)",
+		},
 	} {
 		lines := strings.Split(base, "\n")
 		if c.busy != "" {
@@ -41,6 +44,9 @@ func TestFullHandshakesAreSeenByTheirClients(t *testing.T) {
 		}
 		run := newFixture(t, lines...).open(t)
 		run.Manifest.Target = c.scheme + "://127.0.0.1/"
+		if c.busy == "(program)" {
+			run.Manifest.Machine.TargetRuntime = measure.RuntimeNode
+		}
 		run.Manifest.Settings = map[string]string{"new_connections": "true", "resumption": c.resumption}
 		for i := range run.Steps {
 			if run.Steps[i].Plan.Phase == measure.PhaseAtLine {

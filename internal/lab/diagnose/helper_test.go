@@ -24,6 +24,17 @@ var helped = strings.Split(`
 	at-line service 12ms
 	over service 40ms`, "\n")
 
+// Node asks over a pair of sockets. A thread with a processor to itself is not the service's own.
+func TestAProgramThatIsAskedOverAPairOfSocketsIsWhatRequestsWaitFor(t *testing.T) {
+	paired := strings.ReplaceAll(strings.Join(helped, "\n"), ";pipe;read;pipe_read",
+		";socket_read;read;unix_stream_read_generic")
+	d := diagnosed(t, append(strings.Split(paired, "\n"), "all target.threads.full = 0",
+		"over target.threads.full = 1")...)
+	if f := d.found("slow-dependency"); f == nil || d.found("single-threaded") != nil {
+		t.Errorf("found %v: %+v", names(d), f)
+	}
+}
+
 func TestAProgramThatIsAskedOverAPipeIsWhatRequestsWaitFor(t *testing.T) {
 	const claim = "python, a program that the service has started and asks over a pipe"
 	f := diagnosed(t, helped...).found("slow-dependency")

@@ -98,6 +98,40 @@ func TestALimitOnTheRateHasHardlyAnyRequestsInside(t *testing.T) {
 	}
 }
 
+// A lone request computes for most of its time, but that is not what the others wait for.
+func TestRequestsThatComputeMayWaitForALockOrALimitOnTheRate(t *testing.T) {
+	alone := []string{
+		"all target.outgoing.established = 0", "all service 1800us", "half service 1800us",
+		"at-line service 6ms", "over service 90ms", "all goodput 140", "half goodput 280",
+		"at-line goodput 555", "over goodput 580", "all target.threads.full = 0",
+		"all host.cpu.busy_seconds += .5", "at-line host.cpu.busy_seconds += 1.1",
+		"over host.cpu.busy_seconds += 1.15", "all target.cpu.seconds += .23",
+		"half target.cpu.seconds += .46", "at-line target.cpu.seconds += .91",
+		"over target.cpu.seconds += .95", "all target.threads.hottest_share = .06",
+	}
+	slow := []string{"at-line target.cpu.seconds += .3", "over target.cpu.seconds += .32",
+		"half target.cpu.seconds += .15", "all target.cpu.seconds += .08", "all goodput 50",
+		"half goodput 90", "at-line goodput 185", "over goodput 195", "all target.processes = 1"}
+	for name, c := range map[string]struct {
+		runtime string
+		lines   []string
+		found   bool
+	}{
+		"a lock in many threads":      {measure.RuntimeJVM, nil, true},
+		"one thread":                  {measure.RuntimeJVM, []string{"all target.threads.hottest_share = .85"}, false},
+		"few wait":                    {measure.RuntimeJVM, []string{"over service 6ms"}, false},
+		"they compute less of it":     {measure.RuntimeJVM, []string{"before target.cpu.seconds += .176"}, false},
+		"a limit on the rate":         {measure.RuntimeNode, slow, true},
+		"it uses most of a processor": {measure.RuntimeNode, append(slow, "over target.cpu.seconds += .7"), false},
+		"more of them end beyond it":  {measure.RuntimeNode, append(slow, "over goodput 260"), false},
+	} {
+		d := ofRuntime(t, c.runtime, "", slices.Concat(stuck, alone, c.lines)...)
+		if f := d.found("concurrency-limited"); (f != nil) != c.found {
+			t.Errorf("%s: found %v, held back %+v", name, names(d), d.HeldBack)
+		}
+	}
+}
+
 // handed is a handler that waits for a goroutine of its own, as one with a time-out does.
 const handed = "runtime.gopark < runtime.selectgo < " +
 	"github.com/gin-contrib/timeout.New.func1 < main.handle < net/http.(*conn).serve"

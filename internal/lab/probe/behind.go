@@ -91,13 +91,7 @@ func (s *served) read(root string, into map[string]float64) {
 			continue
 		}
 		if does := activity(title); does != "" {
-			if rest := orRest(s.doing, does, maxDoing); rest != does && strings.HasSuffix(does, waitingLock) {
-				does = theRest + waitingLock // what there is to know of it
-			} else {
-				does = rest
-			}
-			s.doing[does] = true
-			counts[does]++
+			counts[s.known(does)]++
 		}
 	}
 	for does := range s.doing {
@@ -107,6 +101,17 @@ func (s *served) read(root string, into map[string]float64) {
 
 // waitingLock ends the activity of a process that waits for a lock.
 const waitingLock = " waiting"
+
+// known returns the name under which an activity is counted, and remembers it. There are no more than
+// maxDoing names and two for the rest: that a process waits for a lock must not get lost there.
+func (s *served) known(does string) string {
+	name := orRest(s.doing, does, maxDoing)
+	if name == theRest && strings.HasSuffix(does, waitingLock) {
+		name += waitingLock
+	}
+	s.doing[name] = true
+	return name
+}
 
 // activity returns what a PostgreSQL process that serves a client shows as its activity, such as
 // "idle in transaction", "SELECT" or "UPDATE waiting"; empty for any other process. Its title is

@@ -121,3 +121,26 @@ func TestADatabaseInAContainerIsFollowed(t *testing.T) {
 		})
 	}
 }
+
+func TestWaitingForALockIsToldHoweverMuchElseIsDone(t *testing.T) {
+	s := served{doing: map[string]bool{}}
+	for i := range maxDoing {
+		does := "DOES " + strings.Repeat("X", i)
+		if got := s.known(does); got != does {
+			t.Fatalf("%q is counted as %q", does, got)
+		}
+	}
+	for does, want := range map[string]string{
+		"DOES ":          "DOES ",
+		"SELECT":         theRest,
+		"UPDATE waiting": theRest + " waiting",
+		"DELETE waiting": theRest + " waiting",
+	} {
+		if got := s.known(does); got != want {
+			t.Errorf("%q is counted as %q", does, got)
+		}
+	}
+	if len(s.doing) > maxDoing+2 {
+		t.Errorf("%d names", len(s.doing))
+	}
+}

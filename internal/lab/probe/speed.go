@@ -28,10 +28,10 @@ const (
 )
 
 // Speed is a Source that tells for how long the machine's processors ran at less than a quarter of
-// their speed, or less than their lowest clock explains.
-// A hypervisor that gives them to another machine, or takes back what was used beyond a
-// quota, need not count that as steal: the machine's own clocks then say that its programs ran, at a
-// tenth of their speed for a tenth of a second. The same is true of a processor that is too hot.
+// their speed, or at less than their lowest clock explains. A hypervisor that gives them to another
+// machine, or takes back what was used beyond a quota, need not count that as steal: the machine's own
+// clocks then say that its programs ran, at a tenth of their speed for a tenth of a second. The same is
+// true of a processor that is too hot.
 //
 // A thread of its own does the same short computation every 10 ms, and measures by its own processor
 // time how long it takes. What other programs take is not in that.
