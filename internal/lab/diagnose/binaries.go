@@ -26,8 +26,8 @@ var binaries = []struct{ begins, does string }{
 	{"libgcrypt.so", encrypts}, {"libmbedcrypto.so", encrypts},
 	{"libsodium.so", encrypts}, {"libgmp.so", "arithmetic with large numbers"},
 	{"libcrypt.so", stretches}, {"libargon2.so", stretches},
-	{"libpcre", "regular expressions"}, {"libre2.so", "regular expressions"},
-	{"libonig.so", "regular expressions"}, {"libhs.so", "regular expressions"},
+	{"libpcre", matches}, {"libre2.so", matches},
+	{"libonig.so", matches}, {"libhs.so", matches},
 	{"libxml2.so", "XML and HTML"}, {"libxslt.so", "XML and HTML"}, {"libexpat.so", "XML and HTML"},
 	{"libyaml", "YAML"},
 	{"libjansson.so", "JSON"}, {"libjson-c.so", "JSON"}, {"libyajl.so", "JSON"},
@@ -44,6 +44,7 @@ const (
 	compresses = "compression"
 	encrypts   = "encryption and hashes"
 	tlsOnly    = "TLS"
+	matches    = "regular expressions"
 	draws      = "pictures"
 	stretches  = "passwords that are stretched into keys"
 )
@@ -53,6 +54,7 @@ const (
 // service is there for.
 var wastesOf = map[string]string{
 	compresses: "answers and data that are compressed",
+	matches:    "regular expressions that try again",
 	stretches:  "passwords that are stretched",
 	"YAML":     "settings and lists in YAML",
 }
@@ -73,13 +75,19 @@ func (e *Evidence) compressedFor(w *wasted) float64 {
 	return w.share * e.AtLine.PerRequest(measure.TargetCPU) / sent
 }
 
-// compressesFairly speaks for a library that compresses, unless it takes longer for a byte of an
-// answer than the usual levels of zlib. Which functions of it run is not known: elsewhere than in a
-// server that is known to compress answers, it may decompress what clients send, or serve another
-// library. Nor are the usual costs of other libraries.
-func (e *Evidence) compressesFairly(w *wasted) (why string, fairly bool) {
+// fair speaks for a library that compresses, unless it takes longer for a byte of an answer than the
+// usual levels of zlib. Which functions of it run is not known: elsewhere than in a server that is
+// known to compress answers, it may decompress what clients send, or serve another library. Nor are
+// the usual costs of other libraries. To match expressions is work that a service may be there for,
+// but not a server that only picks an answer by them.
+func (e *Evidence) fair(w *wasted) (why string, fairly bool) {
 	at := w.where[0].Function
-	if binaryOf(profile.Frame{Function: at}) != compresses {
+	switch binaryOf(profile.Frame{Function: at}) {
+	case compresses:
+	case matches:
+		return w.what + ", which may be what it is there for",
+			programs[e.Run.Manifest.Machine.TargetServer].matches.Text == ""
+	default:
 		return w.what, false
 	}
 	serves := programs[e.Run.Manifest.Machine.TargetServer].compresses.Text != ""

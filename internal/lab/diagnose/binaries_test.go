@@ -53,6 +53,20 @@ func TestALibraryWithoutSymbolsIsKnownByItsName(t *testing.T) {
 	}
 }
 
+// A proxy only picks an answer by what it matches; other programs may be there to match.
+func TestAProxyThatTriesManyExpressionsIsTold(t *testing.T) {
+	for server, want := range map[string]bool{"nginx": true, "haproxy": true, "apache": true, "": false} {
+		d := ofRuntime(t, measure.RuntimeC, server,
+			"at-line profile cpu nanoseconds 390000000 [libpcre2-8.so.0.11.2] < [unknown]",
+			"at-line profile cpu nanoseconds 300000000 [libz.so.1.2.13] < [unknown]",
+			"at-line profile cpu nanoseconds 310000000 [nginx]")
+		f := d.found("cpu-hot-function")
+		if (f != nil) != want || want && !f.says("libpcre2-8.so.0.11.2 takes 39.0 %") {
+			t.Errorf("%q: found %v, held back %+v", server, names(d), d.HeldBack)
+		}
+	}
+}
+
 // What a library is for is not a waste by itself.
 func TestALibraryThatDoesWhatTheServiceIsThereForIsOnlyShown(t *testing.T) {
 	for _, name := range []string{"libcrypto.so.3", "libsqlite3.so.0.8.6", "libjpeg.so.62.3.0"} {

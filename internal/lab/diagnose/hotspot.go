@@ -106,7 +106,7 @@ var honest = Counter{
 	"it may be the work that the service is there for",
 	func(e *Evidence) (string, bool) {
 		if w := e.wasting(); w != nil {
-			return e.compressesFairly(w)
+			return e.fair(w)
 		}
 		if e.startsPrograms() != nil {
 			return "programs that end at once", false
@@ -200,8 +200,8 @@ func (e *Evidence) wasteful(w *wasted) *Finding {
 // callsLibrary returns how to see who calls a library whose functions are not known.
 func (e *Evidence) callsLibrary(library string) []Action {
 	var all []Action
-	if a := programs[e.Run.Manifest.Machine.TargetServer].compresses; library == compresses &&
-		a.Text != "" {
+	server := programs[e.Run.Manifest.Machine.TargetServer]
+	if a := map[string]Action{compresses: server.compresses, matches: server.matches}[library]; a.Text != "" {
 		all = append(all, a)
 	}
 	return append(all, Action{

@@ -76,6 +76,11 @@ func (m *Moment) Mean(name string) float64 {
 // step.
 func (m *Moment) Median(name string) float64 {
 	all, _, _ := m.values(name)
+	return median(all)
+}
+
+// median returns the median of values, which it sorts; 0 if there are none.
+func median(all []float64) float64 {
 	if len(all) == 0 {
 		return 0
 	}

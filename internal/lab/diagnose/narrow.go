@@ -17,7 +17,7 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 		as := e.station() != nil && float64(e.station().Workers) == open.most
 		if open.count < 2 || open.least < .9*open.most || !e.crowds(at, open.most) ||
 			little/open.most < mostlyFull || little/open.most > 1.3 && !as || e.onlyThread(at) ||
-			e.carriesMany(at, open.most) && e.idles(at) {
+			e.idles(at) && (e.carriesMany(at, open.most) || !e.heldWhileIdle(at)) {
 			continue
 		}
 		if to == "" || open.most < n {
@@ -33,6 +33,18 @@ func (e *Evidence) idles(to string) bool {
 	awaited := e.fromTheLineOn(measure.OutgoingWaiting + to)
 	open := e.fromTheLineOn(measure.OutgoingTo + to)
 	return awaited.count >= 3 && awaited.mean() < mostlyIdle*open.mean()
+}
+
+// heldWhileIdle reports whether a request may hold a connection to an address while it asks nothing:
+// one in a transaction of a database does. A client of a service gives it back with the answer.
+func (e *Evidence) heldWhileIdle(to string) bool {
+	for _, d := range e.dependencies() {
+		if d.address == to {
+			s := d.store()
+			return s != nil
+		}
+	}
+	return true
 }
 
 // crowds reports whether more requests wait than there are connections to an address, from the line
@@ -118,7 +130,7 @@ func (e *Evidence) fewOpen(little float64) (to string, n float64) {
 		all := e.whileCrowded(measure.OutgoingTo+at, farMoreInside*most[at])
 		if all.count < 2 || all.most < 2 || all.least < .9*all.most ||
 			!near(little, all.most, 1/mostlyFull) || elsewhere > farMoreInside*all.most ||
-			e.onlyThread(at) || e.carriesMany(at, all.most) {
+			e.onlyThread(at) || e.carriesMany(at, all.most) || e.idles(at) && !e.heldWhileIdle(at) {
 			continue
 		}
 		if to == "" || all.most < n {

@@ -5,8 +5,9 @@ package diagnose
 type program struct {
 	// widens is about the limit on requests that are let in, cores about the number of processors
 	// used, keeps about reusing connections to the services behind, stays about keeping clients'
-	// connections, opens about the limit on descriptors, and compresses about how it compresses.
-	widens, cores, keeps, stays, opens, compresses Action
+	// connections, opens about the limit on descriptors, compresses about how it compresses, and
+	// matches about the regular expressions by which it picks an answer.
+	widens, cores, keeps, stays, opens, compresses, matches Action
 }
 
 // developing is the advice for a server that a framework has for development.
@@ -50,6 +51,13 @@ var programs = map[string]program{
 				"it, and at the level that it is told",
 			Command: "gzip_comp_level 4; gzip_static on;   # and in the build: gzip -9 -k FILE",
 		},
+		matches: Action{
+			Text: "nginx tries the regular expressions of a map, of locations and of rewrites one " +
+				"after the other until one matches: names without them are found in a table, so " +
+				"write out what can be, and put what most requests ask for first",
+			Command: "map $uri $to { /old /new; }   # in the place of ~^/old$; location = /ping, " +
+				"location ^~ /static/",
+		},
 	},
 	"haproxy": {
 		widens: Action{
@@ -63,6 +71,11 @@ var programs = map[string]program{
 			Text: "HAProxy has a thread for each processor unless nbthread or cpu-map says " +
 				"otherwise",
 			Command: "global; nbthread 8",
+		},
+		matches: Action{
+			Text: "HAProxy tries the expressions of path_reg and map_reg one after the other: " +
+				"path, path_beg and map_str find names in a tree",
+			Command: "use_backend %[path,map_beg(FILE)]   # in the place of map_reg",
 		},
 		keeps: Action{
 			Text:    "let HAProxy share idle connections to servers, and keep them alive",
@@ -120,6 +133,11 @@ var programs = map[string]program{
 		compresses: Action{
 			Text:    "mod_deflate compresses each answer anew, at the level that it is told",
 			Command: "DeflateCompressionLevel 4",
+		},
+		matches: Action{
+			Text: "Apache tries RewriteRule, RewriteCond, LocationMatch and RedirectMatch one " +
+				"after the other: a RewriteMap finds names in a table",
+			Command: "RewriteMap moved dbm:FILE   # made by httxt2dbm",
 		},
 	},
 	"lighttpd": {

@@ -201,14 +201,13 @@ func (e *Evidence) takesTurns(p *places) bool {
 // for is to compute. With less, a few workers may use one processor by chance.
 const mostlyTurns = .8
 
-// hardlyComputes reports whether requests wait although the service's processes have much of their
-// processors left, whatever is asked of them: what a lone request computes is then not what they wait
-// for, but a limit on the rate.
+// hardlyComputes reports whether requests wait although the service has much of even one processor
+// left, whatever is asked of it: what a lone request computes is then not what they wait for, but a
+// limit on the rate.
 func (e *Evidence) hardlyComputes(p *places) bool {
 	const left = .6
 	used := max(e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU))
-	return e.mostWait(p) && used > 0 &&
-		used <= left*max(e.AtLine.Median(measure.TargetProcesses), 1)
+	return e.mostWait(p) && used > 0 && used <= left
 }
 
 // suspects says what else is known if no thread shows where requests queue.

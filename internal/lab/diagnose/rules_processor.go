@@ -16,12 +16,13 @@ import (
 // processorRules are about where the processor time goes. Each looks at a class of the profile's
 // stacks; see classOf.
 var processorRules = []Rule{
-	costly("logging-hot", classLogging, .25, "Logging takes %s of the processor time",
+	loggingRule(costly("logging-hot", classLogging, .25, "Logging takes %s of the processor time",
 		"a line of log costs some microseconds: a quarter of the processor time is more than "+
 			"logs should cost",
 		Action{
-			Text: "log less on the path of a request: one line, sampled where there are many",
-		}),
+			Text: "log less on the path of a request: one line, sampled where there are many; raise " +
+				"the level from DEBUG, and write through a buffer",
+		})),
 	costly("json-hot", classJSON, .3, "JSON takes %s of the processor time",
 		"a service that passes data on spends 10 to 20 % on it; more means that the same is "+
 			"encoded again and again, or too much of it",

@@ -267,10 +267,15 @@ const (
 	ThreadsWaiting = "target.threads.waiting."
 )
 
-// What the target reads.
+// What the target reads and writes.
 const (
-	TargetReads     = "target.reads"
-	TargetReadBytes = "target.read_bytes"
+	TargetReads        = "target.reads"
+	TargetReadBytes    = "target.read_bytes"
+	TargetWrites       = "target.writes"
+	TargetWrittenBytes = "target.written_bytes"
+	// TargetAppended is the prefix for the bytes by which a file has grown that the target has open.
+	// The absolute path follows.
+	TargetAppended = "target.files.appended_bytes."
 	// TargetOpened is the prefix for how often files of one folder, or one file, were seen to be
 	// opened. The absolute path follows.
 	TargetOpened = "target.files.opened."

@@ -360,7 +360,7 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 		measure.OutgoingExchanges, measure.OutgoingFresh,
 		measure.Behind, measure.Doing, "target.gc.",
 		measure.TargetSafepoints, measure.TargetSafepointTime, measure.OthersCPU,
-		measure.TargetOpened, measure.TargetLocked,
+		measure.TargetOpened, measure.TargetLocked, measure.TargetAppended,
 		"target.threads.hottest_share",
 		"target.threads.full", // from the second look on
 	}

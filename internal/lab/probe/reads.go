@@ -25,30 +25,43 @@ const (
 var errReadsDenied = errors.New("what the target reads may not be seen: run as the same user, or " +
 	"as root")
 
-// reads reports the target's read calls, and the folders and files that it was seen to open. It
-// costs 10 µs per process. If processes make many small reads, it also costs 5 µs per descriptor
-// looked at (BenchmarkReads), at most 256 of them.
+// reads reports the target's read and write calls, the folders and files that it was seen to open, and
+// the files that grow. It costs 10 µs per process. If processes make many small reads, it also costs
+// 5 µs per descriptor looked at (BenchmarkReads), at most 256 of them, and as much for small writes.
 type reads struct {
-	of     *processes
-	before map[int]readCalls // per process, at the last look
-	gone   readCalls         // of processes that have ended
-	open   map[string]bool   // files at the last look; nil before the first
+	of       *processes
+	before   map[int]ioCalls // per process, at the last look
+	gone     ioCalls         // of processes that have ended
+	open     map[string]bool // files at the last look; nil before the first
+	appended appended
 	// folders and files count how often each was seen to be opened.
 	folders, files map[string]float64
 	text           [512]byte
 }
 
-// readCalls are a process's read calls, and the bytes read.
-type readCalls struct{ calls, bytes float64 }
+// ioCalls are a process's read and write calls, and their bytes.
+type ioCalls struct{ reads, readBytes, writes, writtenBytes float64 }
 
-func (*reads) Name() string { return "the target's reads" }
+// and adds up calls.
+func (c ioCalls) and(d ioCalls) ioCalls {
+	return ioCalls{c.reads + d.reads, c.readBytes + d.readBytes, c.writes + d.writes,
+		c.writtenBytes + d.writtenBytes}
+}
+
+// since returns what came after an earlier look.
+func (c ioCalls) since(d ioCalls) ioCalls {
+	return ioCalls{c.reads - d.reads, c.readBytes - d.readBytes, c.writes - d.writes,
+		c.writtenBytes - d.writtenBytes}
+}
+
+func (*reads) Name() string { return "the target's reads and writes" }
 
 func (r *reads) Read(into map[string]float64) error {
 	if r.of.lost != nil {
 		return nil // reported by processes
 	}
-	now := make(map[int]readCalls, len(r.of.members))
-	all := readCalls{}
+	now := make(map[int]ioCalls, len(r.of.members))
+	all := r.gone
 	for _, m := range r.of.members {
 		text, err := readSmall(filepath.Join(r.of.root, strconv.Itoa(m.pid), "io"), r.text[:])
 		if errors.Is(err, fs.ErrPermission) {
@@ -57,18 +70,23 @@ func (r *reads) Read(into map[string]float64) error {
 		if err != nil {
 			continue // it has ended
 		}
-		c := readCalls{number(text, "\nsyscr:"), number(text, "rchar:")}
-		now[m.pid], all.calls, all.bytes = c, all.calls+c.calls, all.bytes+c.bytes
+		c := ioCalls{number(text, "\nsyscr:"), number(text, "rchar:"), number(text, "\nsyscw:"),
+			number(text, "\nwchar:")}
+		now[m.pid], all = c, all.and(c)
 	}
 	for pid, c := range r.before {
 		if _, lives := now[pid]; !lives {
-			r.gone.calls, r.gone.bytes = r.gone.calls+c.calls, r.gone.bytes+c.bytes
+			r.gone, all = r.gone.and(c), all.and(c)
 		}
 	}
 	r.look(now)
+	r.appended.look(r.of.root, now, r.before)
 	r.before = now
-	into[measure.TargetReads] = r.gone.calls + all.calls
-	into[measure.TargetReadBytes] = r.gone.bytes + all.bytes
+	into[measure.TargetReads], into[measure.TargetReadBytes] = all.reads, all.readBytes
+	into[measure.TargetWrites], into[measure.TargetWrittenBytes] = all.writes, all.writtenBytes
+	for path, n := range r.appended.files {
+		into[measure.TargetAppended+path] = n
+	}
 	for _, opened := range []map[string]float64{r.folders, r.files} {
 		for path, n := range opened {
 			into[measure.TargetOpened+path] = n
@@ -79,12 +97,12 @@ func (r *reads) Read(into map[string]float64) error {
 
 // look counts the files that are open now and were not at the last look, by folder and by file, in
 // processes with many small reads.
-func (r *reads) look(now map[int]readCalls) {
+func (r *reads) look(now map[int]ioCalls) {
 	open := map[string]bool{}
 	left, looked := maxOpenLooked, false
 	for pid, c := range now {
-		calls, bytes := c.calls-r.before[pid].calls, c.bytes-r.before[pid].bytes
-		if calls < manyReads || bytes > smallReads*calls || left <= 0 {
+		more := c.since(r.before[pid])
+		if more.reads < manyReads || more.readBytes > smallReads*more.reads || left <= 0 {
 			continue
 		}
 		folder := filepath.Join(r.of.root, strconv.Itoa(pid), "fd")

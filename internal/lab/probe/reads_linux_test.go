@@ -50,10 +50,58 @@ func TestReadsAndTheFoldersOfFilesThatAreOpenedAreCounted(t *testing.T) {
 	}
 }
 
+func TestFilesThatGrowByManySmallWritesAreCounted(t *testing.T) {
+	log, err := os.OpenFile(filepath.Join(t.TempDir(), "app.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	must(t, err)
+	defer log.Close()
+	name := measure.TargetAppended + log.Name()
+	s := New(Options{PID: os.Getpid()})
+	first := s.Sample(0).Values
+	write := func(times, bytes int) map[string]float64 {
+		for range times {
+			_, err := log.Write(make([]byte, bytes))
+			must(t, err)
+		}
+		return s.Sample(1).Values
+	}
+	known := write(manyWrites, 10)[name] // the file's size is known from now on
+	// Large writes are not looked into.
+	for i, c := range []struct {
+		times, bytes int
+		grown        float64
+	}{
+		{manyWrites, 10, 10 * manyWrites}, {manyWrites, 20, 30 * manyWrites},
+		{manyWrites, 10 * smallWrites, 30 * manyWrites}, {manyWrites, 10, 30 * manyWrites},
+	} {
+		values := write(c.times, c.bytes)
+		if grown := values[name] - known; grown != c.grown {
+			t.Errorf("look %d: it has grown by %v, want %v", i, grown, c.grown)
+		}
+		if calls := values[measure.TargetWrites] - first[measure.TargetWrites]; calls < float64((i+1)*manyWrites) {
+			t.Errorf("look %d: %v calls", i, calls)
+		}
+	}
+	must(t, log.Truncate(0))
+	if grown := write(manyWrites, 10)[name] - known; grown != 30*manyWrites {
+		t.Errorf("it became shorter: it has grown by %v", grown)
+	}
+}
+
+func TestFilesThatGrowAreBounded(t *testing.T) {
+	var a appended
+	for i := range 2 * maxFiles {
+		a.add(fmt.Sprint(i), 1)
+		a.add("0", 1)
+	}
+	if len(a.files) != maxFiles || a.files["0"] != 2*maxFiles+1 {
+		t.Errorf("counted %v", a.files)
+	}
+}
+
 func TestWhatAProcessHasReadStaysCountedWhenItEnds(t *testing.T) {
 	f := newFakeProc(t)
 	for _, pid := range []string{"100", "101"} {
-		f.write(pid+"/io", "rchar: 5000\nwchar: 1\nsyscr: 50\nsyscw: 1\n")
+		f.write(pid+"/io", "rchar: 5000\nwchar: 70\nsyscr: 50\nsyscw: 7\n")
 	}
 	p := &processes{root: f.root, members: []member{{pid: 100}, {pid: 101}}}
 	r := &reads{of: p}
@@ -63,7 +111,8 @@ func TestWhatAProcessHasReadStaysCountedWhenItEnds(t *testing.T) {
 		if err := r.Read(into); err != nil {
 			t.Fatal(err)
 		}
-		if into[measure.TargetReads] != 100 || into[measure.TargetReadBytes] != 10000 {
+		if into[measure.TargetReads] != 100 || into[measure.TargetReadBytes] != 10000 ||
+			into[measure.TargetWrites] != 14 || into[measure.TargetWrittenBytes] != 140 {
 			t.Errorf("look %d: %v", i, into)
 		}
 	}
@@ -85,11 +134,13 @@ func TestWhoReadsLittleOrMuchAtOnceIsNotLookedInto(t *testing.T) {
 	f := newFakeProc(t)
 	must(t, os.MkdirAll(filepath.Join(f.root, "100", "fd"), 0o755))
 	must(t, os.Symlink("/srv/a", filepath.Join(f.root, "100", "fd", "3")))
-	for c, want := range map[readCalls]int{
-		{manyReads - 1, 1}: 0, {manyReads, smallReads*manyReads + 1}: 0, {manyReads, 1}: 1,
+	for c, want := range map[ioCalls]int{
+		{reads: manyReads - 1, readBytes: 1}:                    0,
+		{reads: manyReads, readBytes: smallReads*manyReads + 1}: 0,
+		{reads: manyReads, readBytes: 1}:                        1,
 	} {
 		r := &reads{of: &processes{root: f.root}, open: map[string]bool{}}
-		if r.look(map[int]readCalls{100: c}); len(r.folders) != want || len(r.files) != want {
+		if r.look(map[int]ioCalls{100: c}); len(r.folders) != want || len(r.files) != want {
 			t.Errorf("%+v: %v, %v", c, r.folders, r.files)
 		}
 	}
@@ -104,7 +155,7 @@ func TestFoldersAndFilesAreBounded(t *testing.T) {
 		must(t, os.RemoveAll(fd))
 		must(t, os.MkdirAll(fd, 0o755))
 		must(t, os.Symlink(fmt.Sprintf("/srv/%d/a", i), filepath.Join(fd, "3")))
-		r.look(map[int]readCalls{100: {calls: manyReads}})
+		r.look(map[int]ioCalls{100: {reads: manyReads}})
 	}
 	if len(r.folders) != maxFolders || len(r.files) != maxFiles {
 		t.Errorf("%d folders and %d files are counted, want %d and %d",
@@ -130,6 +181,6 @@ func BenchmarkReads(b *testing.B) {
 		})
 	})
 	b.Run("many small ones, and 100 descriptors", func(b *testing.B) {
-		processorTime(b, func() { idle.look(map[int]readCalls{os.Getpid(): {1e12, 1}}) })
+		processorTime(b, func() { idle.look(map[int]ioCalls{os.Getpid(): {reads: 1e12, readBytes: 1}}) })
 	})
 }

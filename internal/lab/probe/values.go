@@ -134,6 +134,12 @@ var Values = []measure.SampleName{
 	measure.Counter(measure.TargetReads,
 		"its read calls: of files and pipes, and of sockets where it uses read(2) for these"),
 	measure.Counter(measure.TargetReadBytes, "the bytes that they gave"),
+	measure.Counter(measure.TargetWrites,
+		"its write calls: to files and pipes, and to sockets where it uses write(2) for these"),
+	measure.Counter(measure.TargetWrittenBytes, "the bytes that they took"),
+	measure.Counter(measure.TargetAppended+"<path>",
+		"bytes by which a file has grown that is open in a process with many small writes: the "+
+			"first eight files"),
 	measure.Counter(measure.TargetOpened+"<path>",
 		"times that files of one folder, or one file, were open at a sample and not at the one "+
 			"before: the first eight folders and the first eight files"),
