@@ -79,6 +79,16 @@ func (m *Moment) Median(name string) float64 {
 	return median(all)
 }
 
+// laterMedian is like Median for a gauge of what happened since the look before: the first look of a step
+// is also about the time before it. Short steps have two of them, of which half says nothing.
+func (m *Moment) laterMedian(name string) float64 {
+	all, _, _ := m.values(name)
+	if len(all) > 1 {
+		all = all[1:]
+	}
+	return median(all)
+}
+
 // median returns the median of values, which it sorts; 0 if there are none.
 func median(all []float64) float64 {
 	if len(all) == 0 {

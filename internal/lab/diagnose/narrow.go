@@ -17,7 +17,7 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 		as := e.station() != nil && float64(e.station().Workers) == open.most
 		if open.count < 2 || open.least < .9*open.most || !e.crowds(at, open.most) ||
 			little/open.most < mostlyFull || little/open.most > 1.3 && !as || e.onlyThread(at) ||
-			e.idles(at) && (e.carriesMany(at, open.most) || !e.heldWhileIdle(at)) {
+			e.carriesMany(at, open.most) && e.idles(at) {
 			continue
 		}
 		if to == "" || open.most < n {

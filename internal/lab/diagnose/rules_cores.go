@@ -411,27 +411,14 @@ func (e *Evidence) spread() bool {
 // with tries for a lock, say.
 func (e *Evidence) fullThreads() float64 {
 	const little, farMore = .35, 2
-	line := max(e.AtLine.Median(measure.TargetThreadsFull), e.settled(nearLine))
-	over := max(e.Over.Median(measure.TargetThreadsFull), e.settled(beyondLine))
+	line, over := e.AtLine.laterMedian(measure.TargetThreadsFull),
+		e.Over.laterMedian(measure.TargetThreadsFull)
 	if hottest := e.AtLine.Median(measure.TargetThreadsHottest); over > line && hottest > 0 &&
 		hottest < little && e.computing() < onlyComputing &&
 		e.Over.PerRequest(measure.TargetCPU) >= farMore*e.AtLine.PerRequest(measure.TargetCPU) {
 		return line
 	}
 	return max(line, over)
-}
-
-// settled returns how many threads were full in most looks of a load, without the first of each step:
-// that is also about the time before. Short steps have two looks, of which half says nothing.
-func (e *Evidence) settled(load int) float64 {
-	var all []float64
-	for i := range e.Run.Steps {
-		if s := &e.Run.Steps[i]; e.loadOf(s) == load {
-			of, _, _ := (&Moment{Step: s}).values(measure.TargetThreadsFull)
-			all = append(all, of[min(len(of), 1):]...)
-		}
-	}
-	return median(all)
 }
 
 // computing returns the share of a lone request's time that is processor time, 0 to 1.
