@@ -13,6 +13,7 @@ import (
 // dependency is a service that the target asks, on the same machine.
 type dependency struct {
 	process, address string
+	sample           string // the name of its processor time
 	// used and over are the processors that it used at the line and beyond it.
 	used, over float64
 }
@@ -42,15 +43,48 @@ func (e *Evidence) dependencies() (all []dependency) {
 		all = append(all, dependency{
 			process: process,
 			address: address,
+			sample:  name,
 			used:    e.AtLine.PerSecond(name),
 			over:    e.Over.PerSecond(name),
 		})
 	}
+	all = append(all, e.behindPoolers(all)...)
 	slices.SortFunc(all, func(a, b dependency) int {
 		return cmp.Or(cmp.Compare(b.used, a.used), strings.Compare(a.address, b.address))
 	})
 	return all
 }
+
+// poolers are programs that stand between a service and its stores, and pass on what they are asked.
+var poolers = []string{
+	"pgbouncer", "pgcat", "odyssey", "pgpool", "proxysql", "mysqlrouter", "haproxy", "envoy",
+	"nutcracker",
+}
+
+// behindPoolers returns the stores that are asked through one of the services: the target has no connection
+// to them, so they are among the machine's other processes. What a store computes for others too is
+// another share of each request at half of the line, and is not counted.
+func (e *Evidence) behindPoolers(by []dependency) (all []dependency) {
+	i := slices.IndexFunc(by, func(d dependency) bool { return slices.Contains(poolers, d.process) })
+	if i < 0 {
+		return nil
+	}
+	for _, process := range e.sampledOf(measure.OthersCPU) {
+		name := measure.OthersCPU + process
+		d := dependency{process: process, address: by[i].address, sample: name}
+		if d.store() == nil ||
+			!near(e.AtLine.PerRequest(name), e.Half.PerRequest(name), samePooled) {
+			continue
+		}
+		d.process += " behind " + by[i].process
+		d.used, d.over = e.AtLine.PerSecond(name), e.Over.PerSecond(name)
+		all = append(all, d)
+	}
+	return all
+}
+
+// samePooled is how much a store's processor time for each request may differ at half of the line.
+const samePooled = 1.5
 
 // computes reports whether the processors are busy with a dependency: it uses at least half of the
 // processor time in use on the machine, and at least 1.5 times as much as the service.
@@ -107,7 +141,7 @@ func (e *Evidence) wholeThread(d dependency) bool {
 	cores := e.AtLine.Last(measure.HostCores)
 	k := math.Floor(max(d.used, d.over) + overCore)
 	// PostgreSQL has a process for each connection.
-	if d.process == "postgres" && e.fromTheLineOn(measure.OutgoingTo+d.address).most > k {
+	if strings.HasPrefix(d.process, "postgres") && e.fromTheLineOn(measure.OutgoingTo+d.address).most > k {
 		return false
 	}
 	return k >= 1 && k < cores && e.idleProcessors() >= leastIdle &&
@@ -176,11 +210,10 @@ func (e *Evidence) computesMostOf() (d dependency, is bool) {
 // dependency does without requests weighs more at a gentle rate, so it is the lower of the costs
 // there and at the line.
 func (e *Evidence) costsBehind(d dependency) float64 {
-	name := measure.Behind + d.address + "/" + d.process
-	cost := e.AtLine.PerRequest(name)
+	cost := e.AtLine.PerRequest(d.sample)
 	for _, m := range []*Moment{e.Before, e.Half} {
-		if m.Has(name) {
-			cost = min(cost, m.PerRequest(name))
+		if m.Has(d.sample) {
+			cost = min(cost, m.PerRequest(d.sample))
 		}
 	}
 	return cost

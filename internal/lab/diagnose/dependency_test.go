@@ -281,3 +281,29 @@ func TestADatabaseThatIsMostOfARequestIsNamedOnAnIdleMachine(t *testing.T) {
 		t.Errorf("a quick query: found %v", names(d))
 	}
 }
+
+func TestADatabaseBehindAPoolerIsFollowed(t *testing.T) {
+	const pooler, database = "behind.cpu_seconds.127.0.0.1:6432/pgbouncer", "host.others.cpu_seconds.postgres"
+	lines := []string{
+		"all host.cpu.busy_seconds += .9", "at-line host.cpu.busy_seconds += 1.7",
+		"all target.cpu.seconds += .12", "at-line target.cpu.seconds += .25", "all goodput 115",
+		"at-line goodput 230", "over goodput 240", "all service 8ms", "at-line service 15ms",
+		"all " + pooler + " += .02", "at-line " + pooler + " += .04",
+		"all " + database + " += .7", "at-line " + database + " += 1.4", "over " + database + " += 1.45",
+	}
+	d := diagnosed(t, lines...)
+	if f := d.found("slow-dependency"); f == nil || !f.says("postgres behind pgbouncer at 127.0.0.1:6432") ||
+		!f.says("Seq Scan") {
+		t.Errorf("found %v, held back %+v: %+v", names(d), d.HeldBack, f)
+	}
+	for name, c := range map[string][2]string{
+		"it works for others too": {"all " + database + " += .7", "all " + database + " += 1.4"},
+		"no store":                {"cpu_seconds.postgres", "cpu_seconds.compile"},
+		"no pooler":               {"/pgbouncer", "/shop"},
+	} {
+		other := strings.Split(strings.ReplaceAll(strings.Join(lines, "\n"), c[0], c[1]), "\n")
+		if f := diagnosed(t, other...).found("slow-dependency"); f != nil && f.says("postgres") {
+			t.Errorf("%s: found %+v", name, f)
+		}
+	}
+}

@@ -374,6 +374,16 @@ func TestFewAnswersThatAreWaitedForAtOnceAreALimitOfTheServiceItself(t *testing.
 	if d.found("concurrency-limited") != nil {
 		t.Errorf("found %v", names(d))
 	}
+	// How many are awaited differs as much as a number of requests that nothing bounds.
+	many := append(lines, "all service 30ms", "half service 30ms", "at-line service 150ms",
+		"over service 250ms", "all target.outgoing.to.127.0.0.1:7000 = 198")
+	const bound = "is asked for 48 at a time"
+	for over, want := range map[string]bool{"40 to 48": true, "18 to 48": false} {
+		d := diagnosed(t, append(many, "all "+waiting+"20", "at-line "+waiting+over, "over "+waiting+over)...)
+		if f := d.found("concurrency-limited"); (f != nil && f.says(bound)) != want {
+			t.Errorf("%s of them: found %v: %+v", over, names(d), f)
+		}
+	}
 }
 
 func TestWhoClosesItsClientsConnectionsIsAdvisedInItsOwnWords(t *testing.T) {

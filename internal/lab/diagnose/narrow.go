@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"math"
+
 	"plimsoll/internal/lab/measure"
 )
 
@@ -99,12 +101,13 @@ func (e *Evidence) carriesMany(to string, connections float64) bool {
 
 // fewAsked finds an address that the service asks few things at once, and almost always the same
 // number while far more requests are under way. Something between them lets few requests through:
-// if the dependency were the limit, all requests would wait there.
+// if the dependency were the limit, all requests would wait there. A number that nothing bounds differs
+// from its mean by its root: the highest of a few looks at 32 is 48.
 func (e *Evidence) fewAsked(little float64) (to string, n float64) {
 	for _, at := range e.sampledOf(measure.OutgoingWaiting) {
 		most := e.fromTheLineOn(measure.OutgoingWaiting + at).most
 		all := e.whileCrowded(measure.OutgoingWaiting+at, farMoreInside*most)
-		if all.count < 3 || all.mean() < mostlyAsked*most ||
+		if all.count < 3 || all.mean() < max(mostlyAsked*most, most-2*math.Sqrt(most)) ||
 			!near(little, most, 1/mostlyFull) || e.onlyThread(at) {
 			continue
 		}

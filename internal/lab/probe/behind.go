@@ -183,6 +183,7 @@ func (b *behind) follow(to string, find func() (int, string, error)) {
 	if err != nil {
 		return
 	}
+	b.census.exchanged.found(to, name)
 	all.except = b.of.pid // a service may have started its own proxy
 	b.known = append(b.known, &served{
 		name:      to + "/" + strings.ReplaceAll(printable(name), "/", "_"),

@@ -1,6 +1,10 @@
 package probe
 
-import "maps"
+import (
+	"maps"
+	"slices"
+	"strings"
+)
 
 // data is the kernel's counts for a TCP connection since it was opened: segments with data, sent
 // and received, and their bytes. Sent bytes count once they are acknowledged.
@@ -39,10 +43,10 @@ const questionLeast = 72
 // exchanges estimates how many questions were answered one after the other: the number of segments
 // sent or received, whichever is smaller. It is 0 if those sent are too large on average to be
 // messages of their own, as bodies in pieces are, or those received are, and no questions come
-// between them. A row of a database may be large.
-func (d data) exchanges() float64 {
+// between them. A row of a database may be large. What a store is sent is a question.
+func (d data) exchanges(store bool) float64 {
 	most := min(uint64(d.full/2), messageMost)
-	if d.sentBytes > most*uint64(d.sent) ||
+	if d.sentBytes > most*uint64(d.sent) || !store &&
 		d.cameBytes > most*uint64(d.came) && d.sentBytes < questionLeast*uint64(d.sent) {
 		return 0
 	}
@@ -53,6 +57,8 @@ func (d data) exchanges() float64 {
 // per connection, so a connection that has closed counts as far as it was seen.
 type exchanges struct {
 	by map[string]float64
+	// stores are the addresses at which a store was found to listen.
+	stores map[string]bool
 	// fresh counts connections over Unix sockets that were not in the last census.
 	fresh      map[string]float64
 	tcp, local seen
@@ -117,9 +123,35 @@ func (x *exchanges) add(s *candidate, others bool) {
 		}
 		last, there := x.tcp.last[s.inode]
 		if there || x.tcp.whole && !others {
-			before += s.data.since(last).exchanges()
+			before += s.data.since(last).exchanges(x.stores[to] || storePort(to))
 		}
 		x.by[to] = before
 		x.tcp.now[s.inode] = s.data
 	}
+}
+
+// storeNames are the names of the processes of stores whose protocols have a question for each answer,
+// and storePorts their usual ports.
+var (
+	storeNames = []string{
+		"postgres", "mysqld", "mariadbd", "redis-server", "valkey-server", "keydb-server",
+		"memcached", "mongod",
+	}
+	storePorts = []string{":5432", ":3306", ":6379", ":11211", ":27017"}
+)
+
+// storePort reports whether an address has a port of such a store.
+func storePort(to string) bool {
+	return slices.ContainsFunc(storePorts, func(port string) bool { return strings.HasSuffix(to, port) })
+}
+
+// found notes which program listens at an address. Its caller bounds the addresses.
+func (x *exchanges) found(to, program string) {
+	if !slices.Contains(storeNames, program) {
+		return
+	}
+	if x.stores == nil {
+		x.stores = make(map[string]bool)
+	}
+	x.stores[to] = true
 }

@@ -22,21 +22,45 @@ func TestOnlySmallSegmentsThatGoToAndFroAreExchanges(t *testing.T) {
 		"large rows":                 {data{20, 20, 1600, 120000, loopback}, 20},
 		"large rows in segments":     {data{20, 100, 1600, 120000, ethernet}, 20},
 		"buffers on one machine":     {data{20, 20, 82000, 82000, loopback}, 0},
+		"short ones, large rows":     {data{20, 20, 720, 120000, loopback}, 0},
 	} {
-		if got := c.exchanges(); got != c.want {
+		if got := c.exchanges(false); got != c.want {
 			t.Errorf("%s: %v exchanges, want %v", name, got, c.want)
 		}
+	}
+}
+
+// A store is sent no frames that only make room for more of a body.
+func TestWhatAStoreIsSentIsAQuestionHoweverShort(t *testing.T) {
+	if got := (data{20, 20, 720, 120000, 65483}).exchanges(true); got != 20 {
+		t.Errorf("%v exchanges, want 20", got)
+	}
+	if got := (data{20, 20, 82000, 82000, 65483}).exchanges(true); got != 0 {
+		t.Errorf("of bodies: %v exchanges", got)
+	}
+	for to, want := range map[string]bool{
+		"192.0.2.7:6379": true, "[2001:db8::1]:5432": true, "192.0.2.7:8080": false, "192.0.2.7:16379": false,
+	} {
+		if storePort(to) != want {
+			t.Errorf("%s: %v", to, !want)
+		}
+	}
+	var x exchanges
+	x.found("127.0.0.1:7000", "redis-server")
+	x.found("127.0.0.1:7001", "python3")
+	if !x.stores["127.0.0.1:7000"] || len(x.stores) != 1 {
+		t.Errorf("stores %v", x.stores)
 	}
 }
 
 func TestExchangesAreTheFewerOfWhatCameSinceTheLastLook(t *testing.T) {
 	// Before, 1000 segments were sent and 500 received; since then, 1 and 1000.
 	before, now := data{1000, 500, 1000, 500, 1448}, data{1001, 1500, 1001, 1500, 1448}
-	if got := now.since(before).exchanges(); got != 1 {
+	if got := now.since(before).exchanges(false); got != 1 {
 		t.Errorf("%v exchanges, want 1", got)
 	}
 	again := data{3, 3, 3, 3, 1448}
-	if got := again.since(before).exchanges(); got != 3 {
+	if got := again.since(before).exchanges(false); got != 3 {
 		t.Errorf("an inode that is used again has %v exchanges, want 3", got)
 	}
 }
