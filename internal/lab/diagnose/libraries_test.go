@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/profile"
 )
 
@@ -30,6 +31,9 @@ func TestLibrariesAreKnownByTheKindOfWorkThatTheyDo(t *testing.T) {
 		{"_nss_files_gethostbyname4_r < gaih_inet < ask@app.c", classRuntime, "names of machines"},
 		{"pbkdf2@utils/crypto.py < encode@auth/hashers.py < login@app/views.py", classRuntime,
 			"passwords that are stretched"},
+		{"com.fasterxml.jackson.databind.introspect.POJOPropertiesCollector.collectAll@introspect/POJO.java < " +
+			"com.fasterxml.jackson.databind.ObjectMapper.writeValueAsString@databind/ObjectMapper.java < " +
+			"a.Ships.list@a/Ships.java", classJSON, "mappers of JSON"},
 		{"prepare_key@jwt/algorithms.py < token@app/views.py", classRuntime, "certificates and keys"},
 		{"visit_select@sql/compiler.py < list@app/views.py", classRuntime, "clients, engines and"},
 		{"golang.org/x/crypto/blowfish.ExpandKey < main.login < runtime.main", classOwn,
@@ -45,6 +49,25 @@ func TestLibrariesAreKnownByTheKindOfWorkThatTheyDo(t *testing.T) {
 		}
 		if w := wasteOf(stack); c.waste != "" && (w == nil || !strings.Contains(w.what, c.waste)) {
 			t.Errorf("%s is %v, and not %q", c.stack, w, c.waste)
+		}
+	}
+}
+
+// To look at types is a part of JSON's time, and what to change.
+func TestAMapperThatIsMadeEachTimeStandsBeforeJSON(t *testing.T) {
+	const write = "com.fasterxml.jackson.databind.ObjectMapper.writeValueAsString@databind/ObjectMapper.java < " +
+		"a.Ships.list@a/Ships.java"
+	looks := func(share string) []string {
+		return []string{
+			"at-line profile cpu nanoseconds " + share + "00000000 " +
+				"com.fasterxml.jackson.databind.introspect.AnnotatedClass.fields@introspect/A.java < " + write,
+			"at-line profile cpu nanoseconds 400000000 " + write,
+		}
+	}
+	for share, first := range map[string]string{"6": "cpu-hot-function", "1": "json-hot"} {
+		d := ofRuntime(t, measure.RuntimeJVM, "", looks(share)...)
+		if len(d.Findings) == 0 || d.Findings[0].Rule != first {
+			t.Errorf("%s of it: found %v, held back %+v", share, names(d), d.HeldBack)
 		}
 	}
 }

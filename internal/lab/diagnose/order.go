@@ -46,6 +46,11 @@ var causes = []cause{
 	// The more garbage there is, the more often the collector runs. The code that makes the garbage
 	// is the cause, unless the heap was given little room.
 	{rule: "json-hot", makes: []string{"gc-heavy"}, when: makesGarbage(classJSON)},
+	{
+		rule:  "cpu-hot-function",
+		makes: []string{"json-hot"},
+		when:  func(e *Evidence) bool { w := e.wasting(); return w != nil && w.encodes },
+	},
 	{rule: "logging-hot", makes: []string{"gc-heavy"}, when: makesGarbage(classLogging)},
 	{rule: "reflection-hot", makes: []string{"gc-heavy"}, when: makesGarbage(classReflection)},
 	// A service without free descriptors, or without processor time, accepts no connections.

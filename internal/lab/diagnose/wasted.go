@@ -110,13 +110,13 @@ var wasteIndex = func() (x index) {
 // interpreter's own functions were seen.
 func wasteOf(stack []profile.Frame) *waste {
 	class := classOf(stack)
-	if class != classOwn && (class != classRuntime || inGo(stack)) {
+	if class != classOwn && class != classJSON && (class != classRuntime || inGo(stack)) {
 		return nil
 	}
 	seen := wasteIndex.among(stack)
 	for i := range wastes {
 		w := &wastes[i]
-		if w.asked && class != classOwn {
+		if w.asked && class != classOwn || class == classJSON && !w.encodes {
 			continue
 		}
 		if seen&(1<<i) != 0 || len(stack) > 0 && slices.Contains(w.searches,

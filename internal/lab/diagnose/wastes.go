@@ -21,6 +21,8 @@ type waste struct {
 	// common says that honest work does some of it too. It is a waste only if it takes more time,
 	// in one function.
 	common bool
+	// encodes says that it is also found in stacks of the class JSON, of which it is a part.
+	encodes bool
 	// asked says that it counts only if the service's own code is seen to cause it. Servers and
 	// interpreters also do it for their own work.
 	asked bool
@@ -262,7 +264,13 @@ var wholeWastes = []waste{
 			"encoding/gob.(*Decoder).compileDec", "encoding/gob.(*Decoder).getDecoderEnginePtr",
 			"encoding/gob.compileEnc", "encoding/gob.(*Encoder).sendTypeDescriptor",
 			"encoding/gob.(*Decoder).recvType", "encoding/xml.getTypeInfo",
+			"com.fasterxml.jackson.databind.introspect.",
+			"com.fasterxml.jackson.databind.ser.BeanSerializerFactory.",
+			"com.fasterxml.jackson.databind.deser.BeanDeserializerFactory.",
+			"com.google.gson.internal.bind.ReflectiveTypeAdapterFactory.getBoundFields",
+			"com.google.gson.internal.bind.ReflectiveTypeAdapterFactory.create",
 		},
+		encodes: true,
 		instead: "make one for all requests: it remembers what it has found out of each type",
 	},
 	{
