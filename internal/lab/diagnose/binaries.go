@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -54,7 +55,7 @@ const (
 // service is there for.
 var wastesOf = map[string]string{
 	compresses: "answers and data that are compressed",
-	matches:    "regular expressions that try again",
+	matches:    "regular expressions that are tried",
 	stretches:  "passwords that are stretched",
 	"YAML":     "settings and lists in YAML",
 }
@@ -86,7 +87,7 @@ func (e *Evidence) fair(w *wasted) (why string, fairly bool) {
 	case compresses:
 	case matches:
 		return w.what + ", which may be what it is there for",
-			programs[e.Run.Manifest.Machine.TargetServer].matches.Text == ""
+			programs[e.Run.Manifest.Machine.TargetServer].matches.Text == "" || e.guards()
 	default:
 		return w.what, false
 	}
@@ -97,6 +98,13 @@ func (e *Evidence) fair(w *wasted) (why string, fairly bool) {
 	each := e.compressedFor(w)
 	return fmt.Sprintf("%s, at %s for each byte of an answer; levels up to 7 of zlib take less "+
 		"than %s", w.what, span(each), span(compressesHard)), each < compressesHard
+}
+
+// guards reports whether the profile has a firewall for HTTP, which is there to match what clients send.
+func (e *Evidence) guards() bool {
+	p := e.AtLine.Profile(kindCPU)
+	return p != nil && slices.ContainsFunc(p.Top(profile.CPU, leafBinary, math.MaxInt),
+		func(at profile.Place) bool { return strings.Contains(strings.ToLower(at.Function), "modsecurity") })
 }
 
 // binaryOf returns what the library that a frame only names is for; empty for other frames.

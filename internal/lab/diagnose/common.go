@@ -230,6 +230,11 @@ var commonWastes = []waste{
 			"guess them a generator that asks nobody",
 	},
 	{
+		// Known by a library without symbols: whether one expression is slow is not known then.
+		what:   "regular expressions that are tried, one after the other, for each request",
+		common: true,
+	},
+	{
 		// Engines whose time may grow with the square of the text, or faster.
 		what: "regular expressions that try again and again what does not match",
 		begins: []string{

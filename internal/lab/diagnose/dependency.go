@@ -14,6 +14,7 @@ import (
 type dependency struct {
 	process, address string
 	sample           string // the name of its processor time
+	pooled           bool   // a pooler stands between the service and it
 	// used and over are the processors that it used at the line and beyond it.
 	used, over float64
 }
@@ -50,35 +51,40 @@ func (e *Evidence) dependencies() (all []dependency) {
 	}
 	all = append(all, e.behindPoolers(all)...)
 	slices.SortFunc(all, func(a, b dependency) int {
-		return cmp.Or(cmp.Compare(b.used, a.used), strings.Compare(a.address, b.address))
+		return cmp.Or(cmp.Compare(b.used, a.used), strings.Compare(a.address, b.address),
+			strings.Compare(a.process, b.process))
 	})
 	return all
 }
 
-// poolers are programs that stand between a service and its stores, and pass on what they are asked.
-var poolers = []string{
-	"pgbouncer", "pgcat", "odyssey", "pgpool", "proxysql", "mysqlrouter", "haproxy", "envoy",
-	"nutcracker",
+// poolers are programs that stand between a service and its stores, and pass on what they are asked,
+// and the stores that they speak for.
+var poolers = map[string][]string{
+	"pgbouncer": {"postgres"}, "pgcat": {"postgres"}, "odyssey": {"postgres"}, "pgpool": {"postgres"},
+	"proxysql": {"mysqld", "mariadbd"}, "mysqlrouter": {"mysqld"},
+	"nutcracker": {"redis-server", "memcached"},
 }
 
-// behindPoolers returns the stores that are asked through one of the services: the target has no connection
-// to them, so they are among the machine's other processes. What a store computes for others too is
-// another share of each request at half of the line, and is not counted.
+// behindPoolers returns the stores that are asked through one of the services: the target has no
+// connection to them, so they are among the machine's other processes. What a store computes for
+// others too is another share of each request at half of the line, and is not counted.
 func (e *Evidence) behindPoolers(by []dependency) (all []dependency) {
-	i := slices.IndexFunc(by, func(d dependency) bool { return slices.Contains(poolers, d.process) })
-	if i < 0 {
-		return nil
-	}
-	for _, process := range e.sampledOf(measure.OthersCPU) {
-		name := measure.OthersCPU + process
-		d := dependency{process: process, address: by[i].address, sample: name}
-		if d.store() == nil ||
-			!near(e.AtLine.PerRequest(name), e.Half.PerRequest(name), samePooled) {
-			continue
+	for _, pooler := range by {
+		for _, process := range poolers[pooler.process] {
+			name := measure.OthersCPU + process
+			if e.AtLine.PerRequest(name) == 0 ||
+				!near(e.AtLine.PerRequest(name), e.Half.PerRequest(name), samePooled) {
+				continue
+			}
+			all = append(all, dependency{
+				process: process + " behind " + pooler.process,
+				address: pooler.address,
+				sample:  name,
+				pooled:  true,
+				used:    e.AtLine.PerSecond(name),
+				over:    e.Over.PerSecond(name),
+			})
 		}
-		d.process += " behind " + by[i].process
-		d.used, d.over = e.AtLine.PerSecond(name), e.Over.PerSecond(name)
-		all = append(all, d)
 	}
 	return all
 }
@@ -100,20 +106,15 @@ const (
 	slowCommands = 1e-3
 	// slowShare is the minimum share of the processor time in use that it then uses.
 	slowShare = .25
-	// slowCommand is the minimum processor time in seconds of each command, as far as they are seen
-	// one after the other, if it goes through much.
-	slowCommand = .3e-3
 )
 
 // runsSlowCommands reports whether a store whose commands take microseconds computes for a millisecond
-// or longer per request, or a third of one per command, and a good part of what the machine has in
-// use, while requests wait for processors.
+// or longer per request, and a good part of what the machine has in use, while requests wait for
+// processors. A pipeline of many commands is one exchange, so exchanges do not tell how many they are.
 func (e *Evidence) runsSlowCommands(d dependency) bool {
 	s, host := d.store(), e.reserve(hostProcessor)
-	asked := e.exchanged(d.address, nearLine).each()
 	return s != nil && s.quick && host != nil && host.Share() >= host.waited() &&
-		d.used >= slowShare*host.Used && (d.used >= slowCommands*e.AtLine.Goodput() ||
-		asked >= 1 && e.costsBehind(d) >= slowCommand*asked)
+		d.used >= slowShare*host.Used && d.used >= slowCommands*e.AtLine.Goodput()
 }
 
 // onlyThread reports whether a store that is known to have one thread keeps it busy most of the
@@ -159,11 +160,10 @@ const (
 // session.
 func (e *Evidence) sessionsBehind() (d dependency, is bool) {
 	d, is = e.saturatedBehind()
-	s := d.store()
-	if is && s != nil && s.session != "" && e.freshTo() == d.address {
+	if is && d.session() != "" && e.freshTo() == d.address {
 		return d, true
 	}
-	return d, is && s != nil && s.session != "" && e.AtLine.Goodput() > 0 &&
+	return d, is && d.session() != "" && e.AtLine.Goodput() > 0 &&
 		e.AtLine.opened() >= .5*e.AtLine.Goodput() &&
 		max(e.AtLine.Max(measure.TargetOutgoingTimeWait),
 			e.AtLine.Max(measure.TargetOutgoingTimeWaitThere)) > 0
@@ -235,9 +235,9 @@ func (e *Evidence) unhurried() float64 {
 const (
 	// slowQueries is the minimum processor time in seconds that a request costs a database which
 	// searches where an index would do, or reads far more than it gives, if it is asked once. To find
-	// a row by its key costs .05 ms to quickQuery, which each further question adds. unknownQueries is
+	// a row by its key costs .05 to .3 ms; quickQuery is what each further question adds. unknownQueries is
 	// the minimum where the number of questions is not known.
-	slowQueries, quickQuery, unknownQueries = 2e-3, .3e-3, 3e-3
+	slowQueries, quickQuery, unknownQueries = 2e-3, .4e-3, 5e-3
 	// queriesShare is the minimum share of the processor time in use that it then uses, and
 	// leastQueries the smallest gain for which its queries are worth a look.
 	queriesShare, leastQueries = .3, 1.25
@@ -379,7 +379,7 @@ func (e *Evidence) dependencyAdvice() (all []Action) {
 			if d.store() != s {
 				continue
 			}
-			if is && d.address == busy.address {
+			if is && d.sample == busy.sample {
 				all = append(all, s.busy)
 			} else {
 				all = append(all, s.waits)

@@ -12,6 +12,7 @@ import (
 // part of what is measured as the service.
 type helper struct {
 	name       string  // of its threads
+	by         string  // what it is asked over
 	line, over float64 // processors that it used at the line and beyond it
 }
 
@@ -37,28 +38,36 @@ func (e *Evidence) helper() *helper {
 	all := e.AtLine.PerSecond(measure.TargetCPU)
 	for _, thread := range e.sampledOf(measure.ThreadsCPU) {
 		line := e.AtLine.PerSecond(measure.ThreadsCPU + thread)
-		if line == 0 || line < mostlyHelped*all || line > (1-notAlone)*all || !e.readsPipes(thread) {
+		by := e.readsPipes(thread)
+		if line == 0 || line < mostlyHelped*all || line > (1-notAlone)*all || by == "" {
 			continue
 		}
-		return &helper{thread, line, e.Over.PerSecond(measure.ThreadsCPU + thread)}
+		return &helper{thread, by, line, e.Over.PerSecond(measure.ThreadsCPU + thread)}
 	}
 	return nil
 }
 
-// readsPipes reports whether a thread of that name read from a pipe most of the time while little
-// was asked of the service; or from a pair of Unix sockets, which Node makes in the place of pipes. A
-// worker that waits for its next connection does not read.
-func (e *Evidence) readsPipes(thread string) bool {
-	sum, looks := 0.0, e.looks()[gentle]
-	for _, seen := range looks {
-		for place, n := range seen.at {
-			if strings.HasPrefix(place, thread+";pipe;read;") ||
-				strings.HasPrefix(place, thread+";socket_read;read;unix_stream") {
-				sum += n
+// readsPipes returns over what a thread of that name is asked, if it read from there most of the time
+// while little was asked of the service: a pipe, or the pair of Unix sockets that Node makes in the
+// place of one; empty otherwise. A worker that waits for its next connection does not read.
+func (e *Evidence) readsPipes(thread string) string {
+	looks := e.looks()[gentle]
+	for _, c := range []struct{ place, by string }{
+		{";pipe;read;", "a pipe"}, {";socket_read;read;unix_stream", "a pair of sockets"},
+	} {
+		sum := 0.0
+		for _, seen := range looks {
+			for place, n := range seen.at {
+				if strings.HasPrefix(place, thread+c.place) {
+					sum += n
+				}
 			}
 		}
+		if sum >= .5*max(float64(len(looks)), 1) {
+			return c.by
+		}
 	}
-	return sum >= .5*max(float64(len(looks)), 1)
+	return ""
 }
 
 // waitsForHelper is the finding that requests wait for a helper which has one thread that works, and
@@ -73,8 +82,8 @@ func (e *Evidence) waitsForHelper() *Finding {
 	at := e.granted(e.AtLine.Last(measure.HostCores))
 	return &Finding{
 		Claim: fmt.Sprintf("Requests wait for %s, a program that the service has started and asks over "+
-			"a pipe: it uses %s of the %s processors that the service uses at the line, and %s beyond it",
-			h.name, number(h.line), number(e.AtLine.PerSecond(measure.TargetCPU)), number(h.over)),
+			"%s: it uses %s of the %s processors that the service uses at the line, and %s beyond it",
+			h.name, h.by, number(h.line), number(e.AtLine.PerSecond(measure.TargetCPU)), number(h.over)),
 		Rank:       Binding,
 		Confidence: .75,
 		Evidence: []Fact{

@@ -30,7 +30,8 @@ func TestAProgramThatIsAskedOverAPairOfSocketsIsWhatRequestsWaitFor(t *testing.T
 		";socket_read;read;unix_stream_read_generic")
 	d := diagnosed(t, append(strings.Split(paired, "\n"), "all target.threads.full = 0",
 		"over target.threads.full = 1")...)
-	if f := d.found("slow-dependency"); f == nil || d.found("single-threaded") != nil {
+	if f := d.found("slow-dependency"); f == nil || d.found("single-threaded") != nil ||
+		!f.says("asks over a pair of sockets") {
 		t.Errorf("found %v: %+v", names(d), f)
 	}
 }

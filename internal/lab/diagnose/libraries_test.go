@@ -35,7 +35,7 @@ func TestLibrariesAreKnownByTheKindOfWorkThatTheyDo(t *testing.T) {
 			"com.fasterxml.jackson.databind.ObjectMapper.writeValueAsString@databind/ObjectMapper.java < " +
 			"a.Ships.list@a/Ships.java", classJSON, "mappers of JSON"},
 		{"prepare_key@jwt/algorithms.py < token@app/views.py", classRuntime, "certificates and keys"},
-		{"visit_select@sql/compiler.py < list@app/views.py", classRuntime, "clients, engines and"},
+		{"create_engine@engine/create.py < list@app/views.py", classRuntime, "clients, engines and"},
 		{"golang.org/x/crypto/blowfish.ExpandKey < main.login < runtime.main", classOwn,
 			"passwords that are stretched"},
 	} {
@@ -49,6 +49,19 @@ func TestLibrariesAreKnownByTheKindOfWorkThatTheyDo(t *testing.T) {
 		}
 		if w := wasteOf(stack); c.waste != "" && (w == nil || !strings.Contains(w.what, c.waste)) {
 			t.Errorf("%s is %v, and not %q", c.stack, w, c.waste)
+		}
+	}
+}
+
+// Django's compiler runs the statement, and has a file of the same name.
+func TestStatementsAreCompiledBySQLAlchemy(t *testing.T) {
+	for of, want := range map[string]bool{"site-packages/sqlalchemy": true, "site-packages/django": false} {
+		stack := []profile.Frame{
+			{Function: "visit_select", File: "sql/compiler.py", Package: of},
+			{Function: "list", File: "app/views.py"},
+		}
+		if w := wasteOf(stack); (w != nil) != want {
+			t.Errorf("%s: %+v", of, w)
 		}
 	}
 }

@@ -11,7 +11,7 @@ func TestLinesThatAreWrittenOneByOneAreSeenWithoutAProfile(t *testing.T) {
 	lines := []string{
 		"all target.writes += 60000", "half target.writes += 30000", "all goodput 1000",
 		"half goodput 500", "all target.written_bytes += 5400000", "half target.written_bytes += 2700000",
-		"all " + file + " += 4000000", "all target.cpu.seconds += 1.6",
+		"all " + file + " += 5000000", "half " + file + " += 2500000", "all target.cpu.seconds += 1.6",
 		"all target.cpu.system_seconds += .25", "all host.cpu.busy_seconds += 1.8",
 	}
 	f := diagnosed(t, lines...).found("logging-hot")
@@ -24,6 +24,8 @@ func TestLinesThatAreWrittenOneByOneAreSeenWithoutAProfile(t *testing.T) {
 		"no more of them at half":    {"half target.writes += 90000"},
 		"large ones":                 {"all target.written_bytes += 54000000"},
 		"a file that grows slowly":   {"all " + file + " += 400000"},
+		"half of it goes elsewhere":  {"all " + file + " += 3000000"},
+		"it asks a store many times": {asks("before", "20000"), asks("half", "10000"), asks("at-line", "20000")},
 		"little work for the kernel": {"all target.cpu.system_seconds += .1"},
 		"a profile without them":     {"at-line profile cpu nanoseconds 1000000000 main.show < runtime.main"},
 	} {

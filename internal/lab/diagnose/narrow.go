@@ -19,7 +19,7 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 		as := e.station() != nil && float64(e.station().Workers) == open.most
 		if open.count < 2 || open.least < .9*open.most || !e.crowds(at, open.most) ||
 			little/open.most < mostlyFull || little/open.most > 1.3 && !as || e.onlyThread(at) ||
-			e.carriesMany(at, open.most) && e.idles(at) {
+			e.idles(at) && (e.carriesMany(at, open.most) || e.oneEach(open.most)) {
 			continue
 		}
 		if to == "" || open.most < n {
@@ -92,10 +92,16 @@ func (e *Evidence) mostInFlight() (most float64) {
 // that has no more than one may send them one after the other, and so do clients of quick stores.
 func (e *Evidence) carriesMany(to string, connections float64) bool {
 	for _, d := range e.dependencies() {
-		if s := d.store(); d.address == to && s != nil && (s.quick || s.session != "") {
+		if s := d.store(); d.address == to && s != nil && (s.quick || s.keyed) {
 			return s.quick // a database answers one query after the other
 		}
 	}
+	return e.oneEach(connections)
+}
+
+// oneEach reports whether no more connections are open than there are processes. If each process has
+// one, that need not be a pool: workers keep one each.
+func (e *Evidence) oneEach(connections float64) bool {
 	return connections <= e.AtLine.Median(measure.TargetProcesses)
 }
 
@@ -133,7 +139,8 @@ func (e *Evidence) fewOpen(little float64) (to string, n float64) {
 		all := e.whileCrowded(measure.OutgoingTo+at, farMoreInside*most[at])
 		if all.count < 2 || all.most < 2 || all.least < .9*all.most ||
 			!near(little, all.most, 1/mostlyFull) || elsewhere > farMoreInside*all.most ||
-			e.onlyThread(at) || e.carriesMany(at, all.most) || e.idles(at) && !e.heldWhileIdle(at) {
+			e.onlyThread(at) || e.carriesMany(at, all.most) ||
+			e.idles(at) && (e.oneEach(all.most) || !e.heldWhileIdle(at)) {
 			continue
 		}
 		if to == "" || all.most < n {

@@ -52,9 +52,10 @@ var programs = map[string]program{
 			Command: "gzip_comp_level 4; gzip_static on;   # and in the build: gzip -9 -k FILE",
 		},
 		matches: Action{
-			Text: "nginx tries the regular expressions of a map, of locations and of rewrites one " +
-				"after the other until one matches: names without them are found in a table, so " +
-				"write out what can be, and put what most requests ask for first",
+			Text: "nginx tries the regular expressions of a map and of locations one after the " +
+				"other until one matches, and those of rewrites until one is the last: names " +
+				"without them are found in a table, so write out what can be, and put what most " +
+				"requests ask for first",
 			Command: "map $uri $to { /old /new; }   # in the place of ~^/old$; location = /ping, " +
 				"location ^~ /static/",
 		},

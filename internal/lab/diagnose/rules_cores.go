@@ -278,7 +278,9 @@ func judgeCores(e *Evidence) *Finding {
 		f.Confidence = .9
 	}
 	if turns {
-		f.Claim += "; its threads take turns, as one of a process computes at a time"
+		f.Claim += fmt.Sprintf("; its threads take turns, as one of a process computes at a time: "+
+			"outside of the kernel they use %s, %s", number(e.AtLine.PerSecond(measure.TargetCPUUser)),
+			number(e.Over.PerSecond(measure.TargetCPUUser)))
 	}
 	if e.poolOfNode(k) {
 		f.Claim += "; as many as libuv's pool has threads"

@@ -542,8 +542,7 @@ const acceptingMost = 2e-3
 // busyAccepting reports whether a dependency may be busy because connections to it are made for each
 // request: it spends no more on a request than that takes, or starts a session for each.
 func (e *Evidence) busyAccepting(d dependency) bool {
-	s := d.store()
-	return e.costsBehind(d) <= acceptingMost || s != nil && s.session != ""
+	return e.costsBehind(d) <= acceptingMost || d.session() != ""
 }
 
 // connectionCost is the most processor time in seconds that a service spends on making a connection

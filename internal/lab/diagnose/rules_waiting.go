@@ -19,9 +19,9 @@ var waitingRules = []Rule{
 		Threshold: "response times over 1.5 times those at half of the line while the processors " +
 			"are idle; or what it asks on this machine uses half of the processor time in use " +
 			"and half as much again as the service's, or whole processors while others are idle, or " +
-			"a millisecond for each request, or a third of one for each command, where commands take " +
-			"microseconds, or, of a database, two milliseconds for each request (three over a Unix " +
-			"socket) and a third of it or two fifths of a lone request's time; or " +
+			"a millisecond for each request where commands take microseconds, or, of a database, two " +
+			"milliseconds for each request (five over a Unix socket) and a third of it or two fifths " +
+			"of a lone request's time; or " +
 			"over 10 exchanges of small segments with one address for each request; or at " +
 			"least half of the time that a lone request takes, and over a millisecond, is " +
 			"processor time of what it asks; or half of the service's processor time is that of a " +

@@ -282,3 +282,12 @@ func (d dependency) store() *store {
 	}
 	return nil
 }
+
+// session returns what a dependency does for each connection that the service opens; empty if that is
+// little. A pooler keeps its connections to the store behind it.
+func (d dependency) session() string {
+	if s := d.store(); s != nil && !d.pooled {
+		return s.session
+	}
+	return ""
+}

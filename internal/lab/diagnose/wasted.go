@@ -201,6 +201,18 @@ var (
 	}
 )
 
+// compilesStatements reports whether SQLAlchemy turns a statement into SQL. Django's compiler, whose
+// file has the same name, runs the statement too.
+func compilesStatements(stack []profile.Frame) bool {
+	return slices.ContainsFunc(stack, func(f profile.Frame) bool {
+		switch f.File {
+		case "sql/compiler.py", "sql/visitors.py", "sql/coercions.py":
+			return f.Package == "site-packages/sqlalchemy"
+		}
+		return false
+	})
+}
+
 // makesSortKeys reports whether a comparison for a sort calls a library to do more than compare.
 // The result depends on one of the two things, and is the same in each of its comparisons.
 func makesSortKeys(stack []profile.Frame) bool {

@@ -437,11 +437,10 @@ var wholeWastes = []waste{
 	{
 		what: "clients, engines and statements of databases and services that are made each time",
 		files: []string{
-			"sql/compiler.py", "sql/visitors.py", "sql/coercions.py", "engine/create.py",
-			"botocore/loaders.py", "botocore/session.py", "botocore/client.py",
-			"botocore/model.py", "botocore/regions.py", "botocore/hooks.py", "boto3/session.py",
+			"engine/create.py", "botocore/loaders.py", "botocore/session.py", "boto3/session.py",
 			"resources/factory.py",
 		},
+		is:     compilesStatements,
 		common: true, // a service whose statements all differ has them compiled
 		instead: "make a client or an engine once, for all requests; write statements with " +
 			"parameters in the place of values, so that what came of them is found again",

@@ -1,8 +1,11 @@
 package probe
 
 import (
+	"cmp"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -14,17 +17,18 @@ const manyWrites, smallWrites = 50, 1024
 // appended counts by how much files have grown which processes have open that write often, and little
 // at a time: a log to which lines go one by one. Who else writes to them counts too.
 type appended struct {
-	sizes map[string]int64   // of the files at the last look, by path
-	files map[string]float64 // bytes by which each of at most maxFiles has grown
+	last  map[string]os.FileInfo // of the files at the last look, by path
+	files map[string]float64     // bytes by which each of at most maxFiles has grown
 }
 
 // look compares the sizes of open files with those at the last look. A file that was not open then, or
-// has become shorter, counts from now on.
+// is another one, or has become shorter, counts from now on. Of processes that have different files of
+// the same path, those of the first one count.
 func (a *appended) look(root string, now, before map[int]ioCalls) {
-	sizes := map[string]int64{}
+	open := map[string]os.FileInfo{}
 	left := maxOpenLooked
-	for pid, c := range now {
-		more := c.since(before[pid])
+	for _, pid := range slices.Sorted(maps.Keys(now)) {
+		more := now[pid].since(before[pid])
 		if more.writes < manyWrites || more.writtenBytes > smallWrites*more.writes || left <= 0 {
 			continue
 		}
@@ -37,29 +41,36 @@ func (a *appended) look(root string, now, before map[int]ioCalls) {
 		for _, name := range names {
 			at := filepath.Join(folder, name)
 			file, err := os.Readlink(at)
-			if err != nil || !regular(file) {
+			file = strings.ToValidUTF8(file, "?")
+			if err != nil || !regular(file) || open[file] != nil {
 				continue
 			}
 			if info, err := os.Stat(at); err == nil && info.Mode().IsRegular() {
-				sizes[strings.ToValidUTF8(file, "?")] = info.Size()
+				open[file] = info
 			}
 		}
 	}
-	for file, size := range sizes {
-		last, known := a.sizes[file]
-		if more := size - last; known && more > 0 {
-			a.add(file, more)
+	grown := map[string]int64{}
+	for file, info := range open {
+		if last := a.last[file]; last != nil && os.SameFile(last, info) && info.Size() > last.Size() {
+			grown[file] = info.Size() - last.Size()
 		}
 	}
-	a.sizes = sizes
+	a.last = open
+	a.add(grown)
 }
 
-// add counts a file's growth if it is one of the first maxFiles that have grown.
-func (a *appended) add(file string, more int64) {
+// add counts how much files have grown. The first maxFiles count, and of those that begin to grow at
+// the same time those that grow most.
+func (a *appended) add(grown map[string]int64) {
 	if a.files == nil {
 		a.files = make(map[string]float64)
 	}
-	if _, known := a.files[file]; known || len(a.files) < maxFiles {
-		a.files[file] += float64(more)
+	for _, file := range slices.SortedFunc(maps.Keys(grown), func(x, y string) int {
+		return cmp.Or(cmp.Compare(grown[y], grown[x]), strings.Compare(x, y))
+	}) {
+		if _, known := a.files[file]; known || len(a.files) < maxFiles {
+			a.files[file] += float64(grown[file])
+		}
 	}
 }

@@ -81,6 +81,21 @@ func TestFilesThatGrowByManySmallWritesAreCounted(t *testing.T) {
 			t.Errorf("look %d: %v calls", i, calls)
 		}
 	}
+	// Another file of the same name is not what has grown.
+	must(t, os.Rename(log.Name(), log.Name()+".1"))
+	other, err := os.Create(log.Name())
+	must(t, err)
+	defer other.Close()
+	_, err = other.Write(make([]byte, 1e6))
+	must(t, err)
+	if grown := write(manyWrites, 10)[name] - known; grown != 30*manyWrites {
+		t.Errorf("another file: it has grown by %v", grown)
+	}
+	must(t, other.Close())
+	must(t, os.Rename(log.Name()+".1", log.Name()))
+	if grown := write(manyWrites, 10)[name] - known; grown != 30*manyWrites {
+		t.Errorf("the file again: it has grown by %v", grown)
+	}
 	must(t, log.Truncate(0))
 	if grown := write(manyWrites, 10)[name] - known; grown != 30*manyWrites {
 		t.Errorf("it became shorter: it has grown by %v", grown)
@@ -89,11 +104,16 @@ func TestFilesThatGrowByManySmallWritesAreCounted(t *testing.T) {
 
 func TestFilesThatGrowAreBounded(t *testing.T) {
 	var a appended
+	grown := map[string]int64{}
 	for i := range 2 * maxFiles {
-		a.add(fmt.Sprint(i), 1)
-		a.add("0", 1)
+		grown[fmt.Sprint(i)] = int64(i + 1)
 	}
-	if len(a.files) != maxFiles || a.files["0"] != 2*maxFiles+1 {
+	for range 3 {
+		a.add(grown)
+	}
+	// Those that grow most are counted.
+	most := fmt.Sprint(2*maxFiles - 1)
+	if len(a.files) != maxFiles || a.files[most] != 6*maxFiles || a.files["0"] != 0 {
 		t.Errorf("counted %v", a.files)
 	}
 }

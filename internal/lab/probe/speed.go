@@ -30,8 +30,8 @@ const (
 // Speed is a Source that tells for how long the machine's processors ran at less than a quarter of
 // their speed, or at less than their lowest clock explains. A hypervisor that gives them to another
 // machine, or takes back what was used beyond a quota, need not count that as steal: the machine's own
-// clocks then say that its programs ran, at a tenth of their speed for a tenth of a second. The same is
-// true of a processor that is too hot.
+// clocks then say that its programs ran, at a tenth of their speed for a tenth of a second. A processor
+// that is too hot may clock down as far as one that has little to do, and is then not seen.
 //
 // A thread of its own does the same short computation every 10 ms, and measures by its own processor
 // time how long it takes. What other programs take is not in that.

@@ -89,8 +89,16 @@ func TestAProcessorThatOnlyClocksDownIsNotSlow(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if got := slowFrom(sys); got != c.want {
+		got := slowFrom(sys)
+		if got != c.want {
 			t.Errorf("from %q to %q kHz: %v times", c.low, c.high, got)
+		}
+		p := pulse{times: got, usual: 16}
+		for took, want := range map[int64]bool{int64(16*got) - 1: false, int64(16 * got): true} {
+			p.slow = false
+			if p.look(0, took); p.slow != want {
+				t.Errorf("%v times: %d µs are slow: %v", got, took, p.slow)
+			}
 		}
 	}
 }

@@ -16,9 +16,9 @@ var Values = []measure.SampleName{
 		"time in which cores were idle while something waited for a disk"),
 	measure.Counter(measure.HostCPUSteal, "time that a hypervisor gave to others"),
 	measure.Counter(measure.HostCPUSlowed,
-		"time in which the processors ran at less than a quarter of their speed, as a short "+
-			"computation every 10 ms sees it: a hypervisor gave them to others and did not count it "+
-			"as steal, or they were too hot"),
+		"time in which the processors ran at less than a quarter of their speed, and less than "+
+			"their lowest clock explains, as a short computation every 10 ms sees it: a hypervisor "+
+			"gave them to others and did not count it as steal, or they were too hot"),
 	measure.Gauge(measure.HostCores, "processors that are online"),
 	measure.Gauge(measure.HostNUMANodes, "NUMA nodes that are online"),
 	measure.Gauge(measure.HostMemoryAvailable,
@@ -193,7 +193,7 @@ var Values = []measure.SampleName{
 			"with all that descends from it: four at most"),
 	measure.Gauge(measure.Doing+"<address>/<process>/<activity>",
 		"processes of such a service that serve a client, by what they say they do: PostgreSQL's "+
-			"titles, twelve kinds at most"),
+			"titles, twelve kinds, and the rest"),
 	measure.Gauge(measure.TargetOutgoingCloseWait,
 		"those of them that the other side has closed and it has not"),
 	measure.Gauge(measure.TargetOutgoingTimeWait,
