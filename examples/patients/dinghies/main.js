@@ -111,7 +111,9 @@ if (cluster.isPrimary) {
   let missing = workers.length;
   cluster.on('message', () => {
     if (--missing > 0) return;
-    server.listen(Number(port), host, 1024, () => console.log(`ready ${flags.address}`));
+    server.listen(Number(port), host, 1024, () => {
+      console.log(`ready ${host}:${server.address().port}`);
+    });
   });
   cluster.on('exit', (_, code) => process.exit(code)); // it is not the same service with fewer
 } else {

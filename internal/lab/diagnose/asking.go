@@ -175,5 +175,6 @@ func (e *Evidence) askWords(a *asking) string {
 		whom = strings.Join(names, ", ")
 	}
 	return fmt.Sprintf(": that many wait for %s, which answers as quickly as ever (%s well below the "+
-		"line, %s beyond it)", whom, span(a.gently), span(a.beyond))
+		"line, %s beyond it), so a lock, a pool, a semaphore or few threads let no more of them ask",
+		whom, span(a.gently), span(a.beyond))
 }

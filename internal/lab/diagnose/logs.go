@@ -13,7 +13,7 @@ import (
 func loggingRule(r Rule) Rule {
 	r.Needs = []string{"profile:cpu|" + measure.TargetWrites}
 	r.Threshold += "; or, without a profile, over 10 small writes for each request, at half of the line " +
-		"too, a tenth of the processor time in the kernel, and a file that grows by most of what is " +
+		"too, a tenth of the processor time in the kernel, and files that grow by most of what is " +
 		"written"
 	judge := r.Judge
 	r.Judge = func(e *Evidence) *Finding {
@@ -31,7 +31,7 @@ const (
 	manyLines = 10
 	// longLine is the largest mean number of bytes of a line.
 	longLine = 512
-	// mostlyLines is the minimum share of the written bytes by which one file has grown. The rest
+	// mostlyLines is the minimum share of the written bytes by which files have grown. The rest
 	// goes to sockets, where these are written to by write(2).
 	mostlyLines = .8
 	// lineCosts is how many seconds of processor time lines cost per second in the kernel, if no
@@ -51,7 +51,7 @@ func (e *Evidence) writesLines() *Finding {
 		max(e.AtLine.PerSecond(measure.TargetWrites), 1e-9)
 	kernel := e.AtLine.PerSecond(measure.TargetCPUSystem) /
 		max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9)
-	file, grown := e.grows()
+	files, grown := e.grows()
 	if calls < manyLines || each > longLine || kernel < someKernel ||
 		grown < max(mostlyLines*calls, manyLines)*each || e.asksAgain() != nil ||
 		!near(calls, e.Half.PerRequest(measure.TargetWrites), sameReads) {
@@ -59,14 +59,14 @@ func (e *Evidence) writesLines() *Finding {
 	}
 	return &Finding{
 		Claim: fmt.Sprintf("Lines are written one by one for each request: %s write calls, of %s each; "+
-			"%s grows by %s", number(calls), size(each), file, size(grown)),
+			"%s grew by %s", number(calls), size(each), files, size(grown)),
 		Rank:       Cost,
 		Confidence: .7,
 		Evidence: []Fact{
 			{What: "write calls for each request, at half of the line and at it",
 				Value: number(e.Half.PerRequest(measure.TargetWrites)) + ", " + number(calls)},
 			{What: "bytes that each takes", Value: size(each)},
-			{What: "bytes by which the file grows for each request", Value: size(grown)},
+			{What: "bytes by which files grow for each request", Value: size(grown)},
 			{What: "the kernel's share of the processor time", Value: percent(kernel)},
 		},
 		saves: &cure{saves: min(lineCosts*kernel,
@@ -74,14 +74,23 @@ func (e *Evidence) writesLines() *Finding {
 	}
 }
 
-// grows returns the file that grows most for each request at the line, and by how many bytes.
-func (e *Evidence) grows() (file string, each float64) {
+// grows returns which files grow at the line, in words, and by how many bytes for each request: the one
+// that grows most is named. Each worker may have its own.
+func (e *Evidence) grows() (files string, each float64) {
+	most, others := 0.0, -1
 	for _, name := range slices.Sorted(maps.Keys(e.AtLine.last())) {
-		if path, is := strings.CutPrefix(name, measure.TargetAppended); is {
-			if n := e.AtLine.PerRequest(name); n > each {
-				file, each = path, n
-			}
+		path, is := strings.CutPrefix(name, measure.TargetAppended)
+		n := e.AtLine.PerRequest(name)
+		if !is || n == 0 {
+			continue
 		}
+		if n > most {
+			files, most = path, n
+		}
+		each, others = each+n, others+1
 	}
-	return file, each
+	if others > 0 {
+		files = fmt.Sprintf("%s and %d more", files, others)
+	}
+	return files, each
 }

@@ -33,9 +33,13 @@ func TestLinesThatAreWrittenOneByOneAreSeenWithoutAProfile(t *testing.T) {
 			t.Errorf("%s: found %+v", name, f)
 		}
 	}
-	// The file that grows most is named.
-	more := diagnosed(t, append(lines, strings.ReplaceAll("all "+file+" += 100", "app", "a"))...)
-	if f := more.found("logging-hot"); f == nil || !f.says("/srv/app.log grows by") {
+	// Two workers have a file each. The one that grows most is named.
+	more := append(lines, "all "+file+" += 3000000", "half "+file+" += 1500000")
+	for _, stage := range []string{"all", "half"} {
+		more = append(more, strings.ReplaceAll(stage+" "+file+" += 2000000", "app.log", "a.log"))
+	}
+	if f := diagnosed(t, more...).found("logging-hot"); f == nil ||
+		!f.says("/srv/app.log and 1 more grew by 5.00 kB") {
 		t.Errorf("two files: found %+v", f)
 	}
 }
