@@ -42,8 +42,7 @@ func (e *Evidence) idles(to string) bool {
 func (e *Evidence) heldWhileIdle(to string) bool {
 	for _, d := range e.dependencies() {
 		if d.address == to {
-			s := d.store()
-			return s != nil
+			return d.store() != nil
 		}
 	}
 	return true
