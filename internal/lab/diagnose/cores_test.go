@@ -146,6 +146,27 @@ func TestThreadsThatShareTheWorkUseAWholeProcessorByChance(t *testing.T) {
 	}
 }
 
+// Of two looks at a thread, the first is also about the time before the step.
+func TestTheLaterLooksTellWhetherAThreadIsFull(t *testing.T) {
+	for _, c := range []struct {
+		looks []float64
+		want  float64
+	}{
+		{[]float64{0, 1}, 1}, {[]float64{1, 0}, 0}, {[]float64{1}, 1}, {[]float64{0, 1, 1, 0}, 1}, {nil, 0},
+	} {
+		m := &Moment{Step: &measure.Step{}}
+		for i, n := range c.looks {
+			m.Step.Samples = append(m.Step.Samples, measure.Sample{
+				At: int64(i), Values: map[string]float64{measure.TargetThreadsFull: n},
+			})
+		}
+		e := &Evidence{AtLine: m, Over: m}
+		if got := e.fullThreads(); got != c.want {
+			t.Errorf("%v: %v threads are full, want %v", c.looks, got, c.want)
+		}
+	}
+}
+
 // A thread that tries again and again while a crowd waits is full because of the crowd.
 func TestAThreadThatIsFullOnlyBecauseOfTheCrowdIsNotTheLimit(t *testing.T) {
 	lines := []string{

@@ -203,4 +203,16 @@ func BenchmarkReads(b *testing.B) {
 	b.Run("many small ones, and 100 descriptors", func(b *testing.B) {
 		processorTime(b, func() { idle.look(map[int]ioCalls{os.Getpid(): {reads: 1e12, readBytes: 1}}) })
 	})
+	b.Run("many small writes, and 100 descriptors of as many files", func(b *testing.B) {
+		dir := b.TempDir()
+		for i := range 100 {
+			f, err := os.Create(filepath.Join(dir, fmt.Sprint(i)))
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer f.Close()
+		}
+		now := map[int]ioCalls{os.Getpid(): {writes: 1e12, writtenBytes: 1}}
+		processorTime(b, func() { idle.appended.look("/proc", now, nil) })
+	})
 }
