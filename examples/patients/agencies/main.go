@@ -7,17 +7,16 @@ package main
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"plimsoll/examples/patients/postgres"
 	"plimsoll/examples/patients/ward"
 	"plimsoll/examples/patients/work"
 )
@@ -80,11 +79,9 @@ func fill(p *ward.Patient, db *sql.DB) error {
 }
 
 func open(p *ward.Patient) (http.Handler, error) {
-	address := os.Getenv("PATIENT_DATABASE")
-	if address == "" {
-		return nil, errors.New("PATIENT_DATABASE is not set: " +
-			"give it as postgres://user@127.0.0.1:5432/postgres, " +
-			"or let bench/patients.py start one")
+	address, err := postgres.Address()
+	if err != nil {
+		return nil, err
 	}
 	pools := make([]*sql.DB, len(agents))
 	for i, agent := range agents {

@@ -8,17 +8,16 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"plimsoll/examples/patients/postgres"
 	"plimsoll/examples/patients/ward"
 	"plimsoll/examples/patients/work"
 )
@@ -103,11 +102,9 @@ func (b *board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func open(p *ward.Patient) (http.Handler, error) {
-	address := os.Getenv("PATIENT_DATABASE")
-	if address == "" {
-		return nil, errors.New("PATIENT_DATABASE is not set: " +
-			"give it as postgres://user@127.0.0.1:5432/postgres, " +
-			"or let bench/patients.py start one")
+	address, err := postgres.Address()
+	if err != nil {
+		return nil, err
 	}
 	db, err := sql.Open("pgx", address)
 	if err != nil {

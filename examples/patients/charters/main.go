@@ -8,16 +8,14 @@ package main
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"plimsoll/examples/patients/postgres"
 	"plimsoll/examples/patients/upstream"
 	"plimsoll/examples/patients/ward"
 	"plimsoll/examples/patients/work"
@@ -98,27 +96,13 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func open(p *ward.Patient) (http.Handler, error) {
-	address := os.Getenv("PATIENT_DATABASE")
-	if address == "" {
-		return nil, errors.New("PATIENT_DATABASE is not set: " +
-			"give it as postgres://user@127.0.0.1:5432/postgres, " +
-			"or let bench/patients.py start one")
-	}
 	brokers, err := upstream.Start(p, 256, takes)
 	if err != nil {
 		return nil, err
 	}
-	db, err := sql.Open("pgx", address)
+	db, err := postgres.Open(p, connections, tables...)
 	if err != nil {
-		return nil, fmt.Errorf("PATIENT_DATABASE: %w", err)
-	}
-	p.OnEnd(func() { db.Close() })
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	for _, statement := range tables {
-		if _, err := db.ExecContext(p.Context, statement); err != nil {
-			return nil, fmt.Errorf("make the table: %w", err)
-		}
+		return nil, err
 	}
 	p.Registry.MustRegister(collectors.NewDBStatsCollector(db, "legs"))
 	return &office{db: db, brokers: brokers, cured: p.Cured}, nil

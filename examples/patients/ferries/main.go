@@ -7,16 +7,14 @@ package main
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"plimsoll/examples/patients/postgres"
 	"plimsoll/examples/patients/ward"
 	"plimsoll/examples/patients/work"
 )
@@ -55,27 +53,13 @@ func free(r *http.Request, db *sql.DB, crossing int) (found []int, err error) {
 }
 
 func open(p *ward.Patient) (http.Handler, error) {
-	address := os.Getenv("PATIENT_DATABASE")
-	if address == "" {
-		return nil, errors.New("PATIENT_DATABASE is not set: " +
-			"give it as postgres://user@127.0.0.1:5432/postgres, " +
-			"or let bench/patients.py start one")
-	}
-	db, err := sql.Open("pgx", address)
+	db, err := postgres.Open(p, connections, tables...)
 	if err != nil {
-		return nil, fmt.Errorf("PATIENT_DATABASE: %w", err)
+		return nil, err
 	}
-	p.OnEnd(func() { db.Close() })
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
 	db.SetConnMaxLifetime(lifetime)
 	if p.Cured {
 		db.SetConnMaxLifetime(lifetime * time.Second)
-	}
-	for _, statement := range tables {
-		if _, err := db.ExecContext(p.Context, statement); err != nil {
-			return nil, fmt.Errorf("make the table: %w", err)
-		}
 	}
 	p.Registry.MustRegister(collectors.NewDBStatsCollector(db, "seats"))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -10,14 +10,11 @@ package main
 
 import (
 	"database/sql"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-
+	"plimsoll/examples/patients/postgres"
 	"plimsoll/examples/patients/ward"
 	"plimsoll/examples/patients/work"
 )
@@ -101,23 +98,9 @@ func (o *office) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func open(p *ward.Patient) (http.Handler, error) {
-	address := os.Getenv("PATIENT_DATABASE")
-	if address == "" {
-		return nil, errors.New("PATIENT_DATABASE is not set: " +
-			"give it as postgres://user@127.0.0.1:5432/postgres, " +
-			"or let bench/patients.py start one")
-	}
-	db, err := sql.Open("pgx", address)
+	db, err := postgres.Open(p, connections, tables...)
 	if err != nil {
-		return nil, fmt.Errorf("PATIENT_DATABASE: %w", err)
-	}
-	p.OnEnd(func() { db.Close() })
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	for _, statement := range tables {
-		if _, err := db.ExecContext(p.Context, statement); err != nil {
-			return nil, fmt.Errorf("make the tables: %w", err)
-		}
+		return nil, err
 	}
 	o := &office{db: db, query: either}
 	if p.Cured {

@@ -9,15 +9,14 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"plimsoll/examples/patients/postgres"
 	"plimsoll/examples/patients/ward"
 	"plimsoll/examples/patients/work"
 )
@@ -82,11 +81,9 @@ func (g *register) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // connect makes the pool. Without the cure it is as large as pgxpool makes it by itself.
 func connect(p *ward.Patient) (*pgxpool.Pool, error) {
-	address := os.Getenv("PATIENT_DATABASE")
-	if address == "" {
-		return nil, errors.New("PATIENT_DATABASE is not set: " +
-			"give it as postgres://user@127.0.0.1:5432/postgres, " +
-			"or let bench/patients.py start one")
+	address, err := postgres.Address()
+	if err != nil {
+		return nil, err
 	}
 	config, err := pgxpool.ParseConfig(address)
 	if err != nil {

@@ -9,15 +9,14 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"time"
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 
+	"plimsoll/examples/patients/postgres"
 	"plimsoll/examples/patients/ward"
 	"plimsoll/examples/patients/work"
 )
@@ -114,11 +113,9 @@ func (g *galley) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func open(p *ward.Patient) (http.Handler, error) {
-	address := os.Getenv("PATIENT_DATABASE")
-	if address == "" {
-		return nil, errors.New("PATIENT_DATABASE is not set: " +
-			"give it as postgres://user@127.0.0.1:5432/postgres, " +
-			"or let bench/patients.py start one")
+	address, err := postgres.Address()
+	if err != nil {
+		return nil, err
 	}
 	db, err := connect(address)
 	if err != nil {
