@@ -77,15 +77,9 @@ func (e *Evidence) waitsWithin(places float64) bool {
 }
 
 // readersMore returns how many more threads wait for an answer beyond the line than well below it.
-func (e *Evidence) readersMore() (more float64) {
-	for load, sign := range map[int]float64{beyondLine: 1, gentle: -1} {
-		for place, n := range meanOfAll(e.looks()[load]) {
-			if s, ok := standOf(place); ok && s.means() != nil && s.means().waitsThere() {
-				more += sign * n
-			}
-		}
-	}
-	return more
+func (e *Evidence) readersMore() float64 {
+	reads := func(at *stand) bool { return at.means() != nil && at.means().waitsThere() }
+	return meanWhere(e.looks()[beyondLine], reads) - meanWhere(e.looks()[gentle], reads)
 }
 
 // mostlyKnown is the minimum share of a lone request's time of which it is known what it is spent on.

@@ -96,6 +96,19 @@ func mean(of []look, place string) float64 {
 	return sum / max(float64(len(of)), 1)
 }
 
+// meanWhere is how many threads were on average in the places that fit.
+func meanWhere(of []look, fits func(at *stand) bool) float64 {
+	sum := 0.0
+	for _, l := range of {
+		for place, n := range l.at {
+			if at, ok := standOf(place); ok && fits(&at) {
+				sum += n // whole numbers, whose sum is the same in any order
+			}
+		}
+	}
+	return sum / max(float64(len(of)), 1)
+}
+
 // crowd is the place where requests wait: the place whose threads increase with the load, and
 // increase further beyond the line.
 type crowd struct {

@@ -235,8 +235,8 @@ func (e *Evidence) unhurried() float64 {
 const (
 	// slowQueries is the minimum processor time in seconds that a request costs a database which
 	// searches where an index would do, or reads far more than it gives, if it is asked once. To find
-	// a row by its key costs .05 to .3 ms; quickQuery is what each further question adds. unknownQueries is
-	// the minimum where the number of questions is not known.
+	// a row by its key costs .05 to .3 ms; quickQuery is what each further question adds.
+	// unknownQueries is the minimum where the number of questions is not known.
 	slowQueries, quickQuery, unknownQueries = 2e-3, .4e-3, 5e-3
 	// queriesShare is the minimum share of the processor time in use that it then uses, and
 	// leastQueries the smallest gain for which its queries are worth a look.

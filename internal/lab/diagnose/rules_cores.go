@@ -338,25 +338,8 @@ func (e *Evidence) waitsForTurns() bool {
 	if threads < 3 || e.Over.inFlight() < 2*threads {
 		return false
 	}
-	standing := 0.0
-	beyond := e.looks()[beyondLine]
-	for place, n := range meanOfAll(beyond) {
-		if s, ok := standOf(place); ok && s.kind == futex {
-			standing += n
-		}
-	}
+	standing := meanWhere(e.looks()[beyondLine], func(at *stand) bool { return at.kind == futex })
 	return standing >= max(threads/2, 2)
-}
-
-// meanOfAll returns how many threads were in each place on average.
-func meanOfAll(of []look) map[string]float64 {
-	all := map[string]float64{}
-	for _, l := range of {
-		for place, n := range l.at {
-			all[place] += n / float64(len(of))
-		}
-	}
-	return all
 }
 
 // farFromFull is the maximum share of a processor that the busiest thread uses if its process is

@@ -131,7 +131,7 @@ func (x *exchanges) add(s *candidate, others bool) {
 }
 
 // storeNames are the names of the processes of stores whose protocols have a question for each answer,
-// and storePorts their usual ports.
+// and storePorts their usual ports. diagnose knows more stores, of which some speak HTTP.
 var (
 	storeNames = []string{
 		"postgres", "mysqld", "mariadbd", "redis-server", "valkey-server", "keydb-server",
