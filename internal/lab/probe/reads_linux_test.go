@@ -2,6 +2,7 @@ package probe
 
 import (
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,7 +87,9 @@ func TestFilesThatGrowByManySmallWritesAreCounted(t *testing.T) {
 	other, err := os.Create(log.Name())
 	must(t, err)
 	defer other.Close()
-	_, err = other.Write(make([]byte, 1e6))
+	_, err = other.WriteAt([]byte("x"), 1e6)
+	must(t, err)
+	_, err = other.Seek(1e6, io.SeekStart)
 	must(t, err)
 	if grown := write(manyWrites, 10)[name] - known; grown != 30*manyWrites {
 		t.Errorf("another file: it has grown by %v", grown)
@@ -102,11 +105,27 @@ func TestFilesThatGrowByManySmallWritesAreCounted(t *testing.T) {
 	}
 }
 
+func TestOnlyFilesThatAreWrittenToGrow(t *testing.T) {
+	for info, want := range map[string]bool{
+		"pos:\t7\nflags:\t0100000\nmnt_id:\t29\nino:\t5\n": false, // O_RDONLY
+		"pos:\t7\nflags:\t0102001\nmnt_id:\t29\nino:\t5\n": true,  // O_WRONLY | O_APPEND
+		"pos:\t7\nflags:\t02100002\nmnt_id:\t29\n":         true,  // O_RDWR | O_CLOEXEC
+		"pos:\t7\n":               false,
+		"pos:\t7\nflags:\tmany\n": false,
+		"":                        false,
+	} {
+		w, writes := parseWriting([]byte(info))
+		if writes != want || want && w.at != 7 {
+			t.Errorf("%q: %+v, %v", info, w, writes)
+		}
+	}
+}
+
 func TestFilesThatGrowAreBounded(t *testing.T) {
 	var a appended
-	grown := map[string]int64{}
+	grown := map[string]float64{}
 	for i := range 2 * maxFiles {
-		grown[fmt.Sprint(i)] = int64(i + 1)
+		grown[fmt.Sprint(i)] = float64(i + 1)
 	}
 	for range 3 {
 		a.add(grown)

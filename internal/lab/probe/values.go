@@ -138,7 +138,7 @@ var Values = []measure.SampleName{
 		"its write calls: to files and pipes, and to sockets where it uses write(2) for these"),
 	measure.Counter(measure.TargetWrittenBytes, "the bytes that they took"),
 	measure.Counter(measure.TargetAppended+"<path>",
-		"bytes by which a file has grown that is open in a process with many small writes: the "+
+		"bytes by which a file has grown that a process with many small writes writes to: the "+
 			"first eight files"),
 	measure.Counter(measure.TargetOpened+"<path>",
 		"times that files of one folder, or one file, were open at a sample and not at the one "+
