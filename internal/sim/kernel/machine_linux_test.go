@@ -54,8 +54,8 @@ func (m *machine) pass() {
 }
 
 // underWay says that an acknowledgement of little data, or of the end, is still to come. That of
-// much data may wait for a reader.
-func (m *machine) underWay(fd int) bool {
+// much data may wait for a reader, unless all was read.
+func (m *machine) underWay(fd int, read bool) bool {
 	const little = 4 << 10
 	if m.unix {
 		return false
@@ -67,7 +67,7 @@ func (m *machine) underWay(fd int) bool {
 		return false
 	}
 	n := m.Unacknowledged(fd)
-	return n > 0 && n < little
+	return n > 0 && (read || n < little)
 }
 
 func (m *machine) poller(i int) watcher { return m.pollers[i] }

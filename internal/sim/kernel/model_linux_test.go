@@ -45,7 +45,7 @@ func (m *modelled) pass() {
 }
 
 // underWay is never true once pass has returned.
-func (m *modelled) underWay(int) bool { return false }
+func (m *modelled) underWay(int, bool) bool { return false }
 
 func (m *modelled) poller(i int) watcher { return m.pollers[i] }
 

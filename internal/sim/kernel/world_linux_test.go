@@ -58,8 +58,9 @@ type world interface {
 	poller(i int) watcher
 	// pass lets a little time pass.
 	pass()
-	// underWay says that something which that connection has sent is still to have an effect.
-	underWay(fd int) bool
+	// underWay says that something which that connection has sent is still to have an effect. read
+	// says that the peer has read all of it.
+	underWay(fd int, read bool) bool
 	// patience is how long an outcome may take to come about.
 	patience() time.Duration
 }
@@ -123,7 +124,7 @@ func (r *run) step(step string) {
 	}
 	events := map[string]string{}
 	for {
-		busy := r.conn >= 0 && r.underWay(r.conn)
+		busy := r.conn >= 0 && r.underWay(r.conn, r.read == r.sent)
 		r.pass()
 		fresh := r.gather(events)
 		line := render(step, result, events)
