@@ -241,10 +241,10 @@ func (e *Evidence) hot(places []profile.Place, saves float64, claim string) *Fin
 		},
 		Advice: []Action{{Text: "see which of its lines", Command: e.listOf(at.Function)}},
 		saves: &cure{
-			saves: saves +
+			saves: spared * (saves +
 				e.Classes[classCollector]*
 					shareOf(e.AtLine.Profile(kindAllocs), profile.AllocSpace, at.Function,
-						profile.FirstUser),
+						profile.FirstUser)),
 		},
 	}
 	if share > 0 { // not if the reported function calls a library that the service chose
