@@ -50,6 +50,16 @@ func (e *Evidence) askedSlows() bool {
 	return a.gentle >= leastInUse && a.threads >= 2 && a.beyond >= slower*a.gently
 }
 
+// awaitedByOthers reports whether threads that stand in a futex wait for what another thread asks on
+// their behalf, as they do for an asynchronous client: answers take far longer beyond the line, and are
+// awaited on as many more connections as half of these threads.
+func (e *Evidence) awaitedByOthers(c *crowd) bool {
+	gently, below, known := e.awaited(gentle)
+	beyond, above, also := e.awaited(beyondLine)
+	return c.means().kind == kindOf(measure.TargetWaitingFutex) && known && also &&
+		beyond >= slower*gently && above-below >= .5*c.grown
+}
+
 // waitsWithin reports whether the answers that a request awaits take no longer beyond the line than
 // well below it, although far more requests are inside than places: these wait elsewhere. At a
 // dependency that is the limit answers take longer, as its queue is there. By Little's law the

@@ -163,10 +163,17 @@ func (e *Evidence) sessionsBehind() (d dependency, is bool) {
 	if is && d.session() != "" && e.freshTo() == d.address {
 		return d, true
 	}
-	return d, is && d.session() != "" && e.AtLine.Goodput() > 0 &&
-		e.AtLine.opened() >= .5*e.AtLine.Goodput() &&
+	return d, is && d.session() != "" && e.AtLine.Goodput() > 0 && e.mostlyOpens(d) &&
 		max(e.AtLine.Max(measure.TargetOutgoingTimeWait),
 			e.AtLine.Max(measure.TargetOutgoingTimeWaitThere)) > 0
+}
+
+// mostlyOpens reports whether the connections that the service opens are what keeps a dependency
+// busy: one for every other request, or logins that are half of what it computes.
+func (e *Evidence) mostlyOpens(d dependency) bool {
+	opened := e.AtLine.opened()
+	return opened >= mostlyOpened*e.AtLine.Goodput() ||
+		d.session() != "" && opened*loginCost >= .5*d.used
 }
 
 // saturatedBehind returns the dependency whose processors set the line.

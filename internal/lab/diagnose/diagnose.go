@@ -43,7 +43,8 @@ func Run(run *record.Run) *Diagnosis {
 	// Binding findings come first, then costs, then risks. Within a rank, the findings that move
 	// the line most come first, weighted by confidence.
 	slices.SortStableFunc(d.Findings, func(a, b Finding) int {
-		return cmp.Or(cmp.Compare(a.Rank, b.Rank), cmp.Compare(worth(&b), worth(&a)))
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), earlier(a.before, b.before),
+			cmp.Compare(worth(&b), worth(&a)))
 	})
 	e.causesFirst(d.Findings)
 	for _, text := range e.unread {
@@ -59,7 +60,7 @@ func Run(run *record.Run) *Diagnosis {
 func (d *Diagnosis) settle(e *Evidence) {
 	// Once a single thread wastes less, it has time for what it could not do before.
 	elsewhere := slices.ContainsFunc(d.Findings, func(f Finding) bool {
-		return f.Rank <= Binding && (f.Rule != "single-threaded" || !e.computesAlone())
+		return f.Rank <= Binding && !e.computedAlone(&f)
 	})
 	for i := range d.Findings {
 		f := &d.Findings[i]
@@ -83,19 +84,41 @@ func (d *Diagnosis) settle(e *Evidence) {
 	}
 }
 
-// wasteBeforeThreads makes costs on a single thread binding, if they move the line more than
-// further threads or processes would: those would do the same waste.
+// computedAlone reports whether a finding is that requests wait for what one thread computes, or one
+// at a time.
+func (e *Evidence) computedAlone(f *Finding) bool {
+	return f.turns || f.Rule == "single-threaded" && e.computesAlone()
+}
+
+// muchWasted is the gain from which on a waste on a single thread comes before further threads,
+// whatever these gain: they would do the same waste.
+const muchWasted = 1.75
+
+// wasteBeforeThreads makes costs on a single thread binding, and puts them before it, if they move the
+// line more than further threads or processes would, or by far.
 func (d *Diagnosis) wasteBeforeThreads(e *Evidence) {
-	i := slices.IndexFunc(d.Findings, func(f Finding) bool { return f.Rule == "single-threaded" })
-	if i < 0 || !e.computesAlone() {
+	i := slices.IndexFunc(d.Findings, func(f Finding) bool { return e.computedAlone(&f) })
+	if i < 0 {
 		return
 	}
 	threads := worth(&d.Findings[i])
 	for i := range d.Findings {
-		if f := &d.Findings[i]; f.Rank == Cost && worth(f) > threads {
-			f.Rank = Binding
+		f := &d.Findings[i]
+		if f.Rank == Cost && (worth(f) > threads || f.Gain.Factor >= muchWasted) {
+			f.Rank, f.before = Binding, true
 		}
 	}
+}
+
+// earlier compares by what comes before others.
+func earlier(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 // worth is the value that findings of one rank are sorted by.

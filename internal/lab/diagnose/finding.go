@@ -106,6 +106,11 @@ type Finding struct {
 	saves *cure
 	// whatever says that this sets the line however busy the machine is.
 	whatever bool
+	// turns says that requests wait for what others compute, one at a time. Processor time that is
+	// saved there shows at once.
+	turns bool
+	// before says that this comes before others of its rank, whatever they gain.
+	before bool
 	// cause says that a finding which sets the line does not explain this one, even if its rule is
 	// marked Last.
 	cause bool

@@ -96,9 +96,12 @@ func TestConnectionsThatAreOpenedDoNotExplainALongWaitOnThisMachine(t *testing.T
 		"elsewhere": {
 			[]string{"all target.outgoing.to.192.0.2.7:9000 = 40"}, "upstream-connections-not-reused",
 		},
+		"one that computes": {[]string{
+			"all target.outgoing.to.127.0.0.1:9000 = 40", "all behind.cpu_seconds.127.0.0.1:9000/shop += 5",
+		}, "slow-dependency"},
 		"costly ones": {[]string{
-			"all target.outgoing.to.127.0.0.1:9000 = 40", "at-line behind.cpu_seconds.127.0.0.1:9000/shop += 5",
-			"all behind.cpu_seconds.127.0.0.1:9000/shop += 5",
+			"all target.outgoing.to.127.0.0.1:5432 = 40",
+			"all behind.cpu_seconds.127.0.0.1:5432/postgres += 5",
 		}, "upstream-connections-not-reused"},
 	} {
 		d := diagnosed(t, slices.Concat(idleService, opens, c.lines)...)

@@ -179,7 +179,7 @@ func (e *Evidence) wasteful(w *wasted) *Finding {
 		claim = fmt.Sprintf("%s of the processor time goes to %s, for %s",
 			percent(w.share), strings.Join(names, ", "), w.what)
 	}
-	f := e.hot(w.where, w.share*(1-w.stays), claim)
+	f := e.hot(w.where, w.share*(1-max(w.stays-(1-spared), 0)), claim)
 	if library != "" {
 		f.Evidence = append(f.Evidence, Fact{
 			What:  "what the library " + strings.Trim(at.Function, "[]") + " is for",

@@ -76,8 +76,7 @@ var causes = []cause{
 		makes: []string{"slow-dependency"},
 		when: func(e *Evidence) bool {
 			d, is := e.saturatedBehind()
-			return is && e.busyAccepting(d) && (e.freshTo() == d.address ||
-				e.AtLine.opened() >= mostlyOpened*e.AtLine.Goodput())
+			return is && e.busyAccepting(d) && (e.freshTo() == d.address || e.mostlyOpens(d))
 		},
 	},
 	// The thread is busy asking.

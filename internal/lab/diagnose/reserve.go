@@ -25,6 +25,7 @@ func (r *Reserve) Share() float64 { return r.Used / r.Capacity }
 const (
 	targetProcessor = "the target's processor time"
 	hostProcessor   = "the machine's processor time"
+	sharedLock      = "the lock that its threads share"
 )
 
 // saturated is the share of processors in use from which on they are the bottleneck. Requests that
@@ -80,7 +81,7 @@ func (e *Evidence) threadWaitedFor() bool {
 // computesAlone reports whether requests wait for a thread that computes, and the runtime has no
 // setting such as GOMAXPROCS that gives it further threads.
 func (e *Evidence) computesAlone() bool {
-	return !e.movesWork() && (e.threadWaitedFor() || e.waitsToCompute())
+	return !e.movesWork() && (e.threadWaitedFor() || e.waitsToCompute() || e.sharesItsLock())
 }
 
 // movesWork reports whether the target's runtime moves work between threads, or is not known.
@@ -224,6 +225,8 @@ type cure struct {
 	saves, elsewhere float64
 	// allowed is how many processors the target may use afterwards; 0 leaves it as it is.
 	allowed float64
+	// turns says that the target still computes for one request at a time.
+	turns bool
 }
 
 // headroom returns how many times as much the existing processors can do after a cure, at a
@@ -251,9 +254,19 @@ func (e *Evidence) headroom(c cure) (factor float64, next string) {
 			factor, next = f, r.What
 		}
 	}
-	// The busiest thread saves what the target does. If the cure is to use more processors, other
-	// threads take work from it.
-	if r := e.busiestThread(); r != nil && c.allowed == 0 {
+	// The busiest thread, or the lock of an interpreter, saves what the target does. If the cure is to
+	// use more processors, other threads take work from it.
+	r := e.busiestThread()
+	switch {
+	case r != nil:
+	case e.sharesItsLock():
+		r = &Reserve{What: sharedLock, Capacity: 1,
+			Used: min(e.AtLine.PerSecond(measure.TargetCPUUser), 1)}
+	case c.turns:
+		r = &Reserve{What: sharedLock, Capacity: 1,
+			Used: min(e.AtLine.PerSecond(measure.TargetCPU), 1)}
+	}
+	if r != nil && c.allowed == 0 {
 		if f := e.full() / max(r.Used*(1-c.saves), 1e-3); f < factor {
 			factor, next = f, r.What
 		}

@@ -31,9 +31,16 @@ func (e *Evidence) queues() bool {
 const leastFull = .3
 
 // mostWait reports whether most requests wait, and not only a tail of them: beyond the line they take
-// far longer, and no more of them end than at the line. A limit on the rate has hardly any inside.
+// far longer, and no more of them end than at the line. A limit on the rate has hardly any inside. It
+// may space requests evenly: then its queue is too long well before it is reached, as that of a
+// processor is, so the service must be far from using one.
 func (e *Evidence) mostWait(p *places) bool {
-	const farLonger, noMore = 4, 1.15
+	const farLonger, idle = 4, .6
+	noMore := 1.15
+	if e.AtLine.Has(measure.TargetCPU) &&
+		max(e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU)) <= idle {
+		noMore = stillGrows
+	}
 	return e.Over.Service() >= farLonger*p.alone &&
 		e.Over.Goodput() <= noMore*e.AtLine.Goodput()
 }
@@ -95,7 +102,7 @@ func (e *Evidence) crowdsWithin() bool {
 		return true
 	}
 	if c := e.crowd(); c != nil {
-		return !c.means().waitsThere() && !e.askedSlows() || e.fewAsk() != nil
+		return !c.means().waitsThere() && !e.askedSlows() && !e.awaitedByOthers(c) || e.fewAsk() != nil
 	}
 	n := e.places().n
 	return !e.goesOut(n) || e.asksLittle(n) || e.waitsWithin(n)
@@ -118,7 +125,8 @@ func (e *Evidence) helped() bool {
 // takes, and where the threads are. If requests queue at what the service asks, another rule
 // reports it.
 func (e *Evidence) resort(p *places) *Finding {
-	if !e.queues() || !e.room() || !e.crowdsWithin() {
+	turns := e.takesTurns(p)
+	if !e.queues() || !e.room() && !turns || !e.crowdsWithin() {
 		return nil
 	}
 	if _, behind := e.saturatedBehind(); behind {
@@ -138,6 +146,7 @@ func (e *Evidence) resort(p *places) *Finding {
 		Confidence: .5,
 		Evidence:   e.concurrencyFacts(p),
 		Gain:       e.gain(cure{}),
+		turns:      turns,
 	}
 	switch {
 	case p.queue != nil && len(p.queue.where) > 0 && p.queue.waiting >= 2*p.queue.atHalf:
@@ -163,7 +172,7 @@ func (e *Evidence) resort(p *places) *Finding {
 				f.Advice = append(f.Advice, look)
 			}
 		}
-	case e.waitsToCompute() && !e.takesTurns(p) && !e.hardlyComputes(p):
+	case e.waitsToCompute() && !turns && !e.hardlyComputes(p):
 		return nil
 	default:
 		f.Claim += "; where they stand cannot be seen from outside" + e.suspects()
@@ -189,16 +198,23 @@ func (e *Evidence) waitsToCompute() bool {
 		e.computing() >= onlyComputing
 }
 
-// takesTurns reports whether requests that compute nearly all the time get one processor together, in
-// many threads, while others are idle: most of them wait, and a lock lets one of them in.
+// takesTurns reports whether requests that compute get one processor together, in many threads, while
+// others are idle: most of them wait, and a lock lets one of them in. What they do outside of the lock,
+// and trying for it, comes on top. As requests of different sizes wait for it, the line is well before
+// it is always taken.
 func (e *Evidence) takesTurns(p *places) bool {
-	used := max(e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU))
-	return e.spread() && used >= fullCore && used <= 1+overCore && e.computing() >= mostlyTurns &&
-		e.mostWait(p) && e.Over.inFlight() >= 8 && e.idleProcessors() >= .5
+	const besides, farLonger = .25, 4
+	line, over := e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU)
+	used := max(line, over)
+	return e.spread() && used >= fullCore && used <= 1+besides && over <= stillGrows*line &&
+		e.idleProcessors() >= .5 && e.Over.inFlight() >= 8 &&
+		e.Over.Service() >= farLonger*p.alone && e.Over.Goodput() <= stillGrows*e.AtLine.Goodput() &&
+		(e.computing() >= mostlyTurns || e.waitsWithin(p.n))
 }
 
 // mostlyTurns is the minimum share of processor time in a lone request's time if what it holds a lock
-// for is to compute. With less, a few workers may use one processor by chance.
+// for is to compute, and nothing tells that it waits within. With less, a few workers may use one
+// processor by chance.
 const mostlyTurns = .8
 
 // hardlyComputes reports whether requests wait although the service has much of even one processor

@@ -54,7 +54,7 @@ var concurrencyRules = []Rule{
 				"the processors were busy enough for requests to wait for them",
 				func(e *Evidence) (string, bool) {
 					p := e.places()
-					if e.busiest() == nil || p.sure() {
+					if e.busiest() == nil || p.sure() || e.takesTurns(p) {
 						return "", false
 					}
 					return percent(e.busiest().Share()) + " of " + e.busiest().What, e.waitedFor()

@@ -225,7 +225,7 @@ func judgeCores(e *Evidence) *Finding {
 	}
 	used := max(line, over)
 	full := e.fullThreads()
-	turns := full < 1 && e.sharesItsLock(used)
+	turns := full < 1 && e.sharesItsLock()
 	if turns { // what the kernel does for them takes no turn
 		full, used = 1, min(used, 1+overCore)
 	}
@@ -302,8 +302,9 @@ const alwaysTaken = .85
 // threads of which none does so: one of them computes at a time, however much each waits besides. A
 // known server may have a second process, which starts the other. What the kernel does for them needs
 // no turn. Threads that wait for their turn stand in a futex, as those of a pool that is too small may
-// too.
-func (e *Evidence) sharesItsLock(used float64) bool {
+// too. Where requests of different sizes wait for their turn, the line is well before it is always
+// somebody's.
+func (e *Evidence) sharesItsLock() bool {
 	m := &e.Run.Manifest.Machine
 	if m.TargetRuntime != measure.RuntimeCPython && m.TargetRuntime != measure.RuntimeRuby {
 		return false
@@ -318,12 +319,17 @@ func (e *Evidence) sharesItsLock(used float64) bool {
 	pool := e.places().to != "" && e.places().full >= alwaysTaken
 	line, over := e.AtLine.PerSecond(measure.TargetCPUUser), e.Over.PerSecond(measure.TargetCPUUser)
 	turns := max(line, over)
+	used := max(e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU))
+	rises := 1.35
+	if over >= fullCore && over <= 1+overCore {
+		rises = 1.8
+	}
 	return n == 1 && !pool && e.waitsForTurns() &&
 		(used <= 1+overCore && line >= .7*e.AtLine.PerSecond(measure.TargetCPU) ||
 			turns >= fullCore && turns <= 1+overCore) && used >= fullCore &&
 		e.Over.inFlight() >= 4 &&
 		hottest > 0 && hottest < lesserThread &&
-		e.Over.PerSecond(measure.TargetCPU) <= 1.35*e.AtLine.PerSecond(measure.TargetCPU)
+		e.Over.PerSecond(measure.TargetCPU) <= rises*e.AtLine.PerSecond(measure.TargetCPU)
 }
 
 // waitsForTurns reports whether threads stand in a futex because requests do. Either more of them do

@@ -84,7 +84,7 @@ var databaseRules = []Rule{
 			return &Finding{
 				Claim: fmt.Sprintf("The pool closes %s connections for each request: %s",
 					number(idle+time+life), why),
-				Rank:       Binding,
+				Rank:       e.churnRank(idle + time + life),
 				Confidence: .9,
 				Evidence: []Fact{
 					{
@@ -188,6 +188,16 @@ var databaseRules = []Rule{
 		Counters: []Counter{
 			processorBusy,
 			{
+				"the processors are busy with the database: more connections would wait there",
+				func(e *Evidence) (string, bool) {
+					d, is := e.saturatedBehind()
+					if !is {
+						return "", false
+					}
+					return number(d.used) + " processors in use by " + d.process, e.busyBehind()
+				},
+			},
+			{
 				"each is held for longer with more load: more of them would wait in the database",
 				func(e *Evidence) (string, bool) {
 					half, line := e.Half.PerRequestNow(measure.DBInUse),
@@ -290,6 +300,19 @@ func optional(m *Moment, name string) string {
 // authenticates, reads the catalog, and ends. 4.7 ms were measured with PostgreSQL 15 on one
 // machine with its client.
 const loginCost = 4.5e-3
+
+// churnRank returns the rank of connections that are closed, so many for each request. Where their
+// logins are little of what a request costs the database, and the database computes on this machine,
+// they are not what sets the line.
+func (e *Evidence) churnRank(closed float64) Rank {
+	for _, d := range e.dependencies() {
+		if s := d.store(); s != nil && s.session != "" &&
+			closed*loginCost < littleOfIt*e.AtLine.PerRequest(d.sample) {
+			return Cost
+		}
+	}
+	return Binding
+}
 
 // gainOfChurn is the gain from saving what connections cost the target, according to the profile,
 // and the database, if it runs on the same machine.

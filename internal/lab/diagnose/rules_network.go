@@ -21,7 +21,7 @@ var networkRules = []Rule{
 		Judge: func(e *Evidence) *Finding {
 			overflows := max(e.AtLine.PerSecond(measure.HostTCPListenOverflows),
 				e.Over.PerSecond(measure.HostTCPListenOverflows))
-			if overflows <= 1 {
+			if overflows <= 1 || e.overflowsElsewhere() {
 				return nil
 			}
 			// Few places that are all taken overflow the queue too, beyond the line.
@@ -238,7 +238,7 @@ var networkRules = []Rule{
 					},
 					{What: "and its clients", Value: number(there)},
 				},
-				Gain: e.gain(cure{saves: e.connectionShare(), elsewhere: e.clientsShare()}),
+				Gain: e.gainOfKept(made),
 			}
 		},
 		Counters: []Counter{
@@ -328,7 +328,8 @@ var networkRules = []Rule{
 			later := e.fromTheLineOn(measure.TargetOutgoingTimeWait).most +
 				e.fromTheLineOn(measure.TargetOutgoingTimeWaitThere).most
 			return number(open+max(here, later)) + " were seen to be the service's",
-				open+here < 1 && later < fewClosed || e.keepsAll()
+				open+here < 1 && later < fewClosed || e.keepsAll() ||
+					e.fewRemembered(e.AtLine.opened())
 		}}},
 		Unless: []string{"ports-exhausted", "database-connections-churn"},
 	},
@@ -434,6 +435,30 @@ func (m *Moment) opened() float64 {
 	return max(counted-generators, 0)
 }
 
+// overflowsElsewhere reports whether the queue that overflows is likely to be that of another process
+// on this machine, which the service asks: the kernel counts all of them together, and the service's own
+// queue stays short. A very short one fills between two looks.
+func (e *Evidence) overflowsElsewhere() bool {
+	const short, fills = 16, .25
+	limit := e.AtLine.Last(measure.ListenerQueueLimit)
+	longest := max(e.AtLine.Max(measure.ListenerQueue), e.Over.Max(measure.ListenerQueue))
+	return limit > short && longest < fills*limit &&
+		slices.ContainsFunc(e.sampledOf(measure.OutgoingTo), onThisMachine)
+}
+
+// fewRemembered reports whether far fewer connections to others are remembered as closed, for a minute,
+// than were opened meanwhile, all of them on this machine: what the service asks opens them.
+func (e *Evidence) fewRemembered(opened float64) bool {
+	to := e.sampledOf(measure.OutgoingTo)
+	if len(to) == 0 || !e.AtLine.Has(measure.TargetOutgoingTimeWait) ||
+		slices.ContainsFunc(to, func(at string) bool { return !onThisMachine(at) }) {
+		return false
+	}
+	remembered := e.closedFirst(measure.TargetOutgoingTimeWait) +
+		e.closedFirst(measure.TargetOutgoingTimeWaitThere)
+	return remembered < .1*opened*float64(e.AtLine.Step.Totals.Length)/1e9
+}
+
 // closers returns how many of the remembered connections were closed first by the service, and how
 // many by its clients. It looks at the line, or at the last load before it at which sockets were
 // counted, since they are counted rarely if there are very many. counted is false if they never
@@ -506,12 +531,13 @@ func (e *Evidence) endsThem() bool {
 }
 
 // closingRank returns the rank of clients' connections that are closed. To make one takes a fraction
-// of a millisecond without TLS, so where few places are taken all the time, it is these that set the
-// line: gunicorn's sync workers close all connections, and serve one request each.
+// of a millisecond without TLS, so where few places are taken all the time, or processors are busy
+// with a request for far longer, it is these that set the line: gunicorn's sync workers close all
+// connections, and serve one request each.
 func (e *Evidence) closingRank() Rank {
 	plain := !strings.HasPrefix(e.Run.Manifest.Target, "https:")
 	cost := min(e.AtLine.PerRequest(measure.TargetCPU), connectionCost)
-	if plain && (e.fewPlaces() || e.waitsLonger(cost)) {
+	if plain && (e.fewPlaces() || e.waitsLonger(cost) || cost < littleOfIt*e.machineCost()) {
 		return Cost
 	}
 	return e.costRank()
@@ -527,7 +553,14 @@ func (e *Evidence) openingRank() Rank {
 	}
 	cost := e.AtLine.PerRequest(measure.TargetCPU)
 	for _, d := range e.dependencies() {
-		cost += e.costsBehind(d)
+		switch behind := e.costsBehind(d); {
+		case d.session() != "":
+			cost += behind
+		case strings.HasSuffix(d.address, "443"): // TLS, by custom
+			cost += min(behind, acceptingMost)
+		default:
+			cost += min(behind, connectionCost)
+		}
 	}
 	if d, is := e.saturatedBehind(); is && !e.busyAccepting(d) || e.waitsLonger(cost) {
 		return Cost
@@ -545,9 +578,31 @@ func (e *Evidence) busyAccepting(d dependency) bool {
 	return e.costsBehind(d) <= acceptingMost || d.session() != ""
 }
 
-// connectionCost is the most processor time in seconds that a service spends on making a connection
-// to a client without TLS.
-const connectionCost = .4e-3
+const (
+	// connectionCost is the most processor time in seconds that a service spends on making a
+	// connection to a client without TLS.
+	connectionCost = .4e-3
+	// usualConnection and usualHandshake are what is assumed if no profile shows it, without TLS and
+	// with it, and connectionMost is the largest share of the service's time that it then is.
+	usualConnection, usualHandshake, connectionMost = .3e-3, 1.5e-3, .75
+)
+
+// gainOfKept is the gain from keeping clients' connections, of which so many are made in a second.
+func (e *Evidence) gainOfKept(made float64) Gain {
+	c := cure{saves: e.connectionShare(), elsewhere: e.clientsShare()}
+	if e.Classes != nil {
+		return e.gain(c)
+	}
+	each := usualConnection
+	if strings.HasPrefix(e.Run.Manifest.Target, "https:") {
+		each = usualHandshake
+	}
+	c.saves = min(each*made/max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9), connectionMost)
+	g := e.gain(c)
+	g.Why += fmt.Sprintf("; no profile shows what connections cost, which is assumed to be %s of a "+
+		"processor each", span(each))
+	return g
+}
 
 // littleOfIt is the largest share of a lone request's time that is not what requests wait for.
 const littleOfIt = .25
@@ -556,6 +611,12 @@ const littleOfIt = .25
 // seconds of processor time for each cannot explain: they are too little of a lone request's time.
 func (e *Evidence) waitsLonger(cost float64) bool {
 	return e.found() && e.queues() && e.room() && cost < littleOfIt*e.unhurried()
+}
+
+// machineCost returns how many seconds of processor time a request costs the whole machine, at the
+// line; 0 if that is not known.
+func (e *Evidence) machineCost() float64 {
+	return e.AtLine.PerRequest(measure.HostCPU)
 }
 
 // connectionShare returns the share of the target's processor time that goes into making

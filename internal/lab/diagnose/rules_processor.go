@@ -264,7 +264,9 @@ func (r Rule) unless(names ...string) Rule {
 // processorGain is the gain from saving processor time. There is none if something else sets the
 // line; elsewhere says that such a finding exists.
 func (e *Evidence) processorGain(c cure, elsewhere bool) Gain {
-	waited := e.waitedFor() || e.threadWaitedFor() || e.waitsToCompute()
+	c.turns = e.takesTurns(e.places())
+	waited := c.turns || e.waitedFor() || e.threadWaitedFor() || e.waitsToCompute() ||
+		e.sharesItsLock()
 	if elsewhere && !e.processorBound() || !waited {
 		return Gain{
 			Factor: 1,
@@ -278,7 +280,9 @@ func (e *Evidence) processorGain(c cure, elsewhere bool) Gain {
 	g.Factor = e.faster(c)
 	// Something else must be done instead, so the whole time is the most that can be saved. Work
 	// that it held up, such as a lock, comes on top.
-	g.Low, g.High = e.faster(cure{saves: c.saves * .7, elsewhere: c.elsewhere * .7}), g.Factor*1.5
+	least := c
+	least.saves, least.elsewhere = .7*c.saves, .7*c.elsewhere
+	g.Low, g.High = e.faster(least), 1.5*g.Factor
 	return g
 }
 
@@ -287,7 +291,7 @@ func (e *Evidence) processorGain(c cure, elsewhere bool) Gain {
 // as long as before, it reaches its line with as many of them busy as before.
 func (e *Evidence) faster(c cure) float64 {
 	near := min(2*c.saves, 1)
-	return max(e.gain(c).Factor/math.Pow(e.gain(cure{}).Factor, 1-near), 1)
+	return max(e.gain(c).Factor/math.Pow(e.gain(cure{turns: c.turns}).Factor, 1-near), 1)
 }
 
 // shareOf returns a function's share of a kind in a profile; 0 without a profile. choose picks the

@@ -123,7 +123,10 @@ func TestRequestsThatComputeMayWaitForALockOrALimitOnTheRate(t *testing.T) {
 		"they compute less of it":     {measure.RuntimeJVM, []string{"before target.cpu.seconds += .176"}, false},
 		"a limit on the rate":         {measure.RuntimeNode, slow, true},
 		"it uses most of a processor": {measure.RuntimeNode, append(slow, "over target.cpu.seconds += .7"), false},
-		"more of them end beyond it":  {measure.RuntimeNode, append(slow, "over goodput 260"), false},
+		"more of them end beyond it":  {measure.RuntimeNode, append(slow, "over goodput 310"), false},
+		"it spaces them":              {measure.RuntimeNode, append(slow, "over goodput 260"), true},
+		"so does a processor": {measure.RuntimeNode, append(slow, "over goodput 260",
+			"over target.cpu.seconds += .65"), false},
 	} {
 		d := ofRuntime(t, c.runtime, "", slices.Concat(stuck, alone, c.lines)...)
 		if f := d.found("concurrency-limited"); (f != nil) != c.found {
