@@ -99,6 +99,20 @@ const mostlyKnown = .8
 // together, and on how many of them one is awaited on average. known is false if fewer than three
 // samples tell it.
 func (e *Evidence) awaited(load int) (each, connections float64, known bool) {
+	return e.awaitedFrom("", load)
+}
+
+// takenOf returns how many connections to an address requests take at the highest goodput, by Little's
+// law from how long one awaits an answer there at gentle rates: it may await others besides. known is
+// false if that is not known, or if answers take longer beyond the line.
+func (e *Evidence) takenOf(to string, p *places) (n float64, known bool) {
+	gently, _, known := e.awaitedFrom(to, gentle)
+	beyond, _, also := e.awaitedFrom(to, beyondLine)
+	return p.reached * gently, known && also && beyond <= asQuick*gently
+}
+
+// awaitedFrom is awaited for the connections to addresses that begin with to.
+func (e *Evidence) awaitedFrom(to string, load int) (each, connections float64, known bool) {
 	goodput, sum, count := 0.0, 0.0, 0.0
 	for i := range e.Run.Steps {
 		s := &e.Run.Steps[i]
@@ -106,7 +120,7 @@ func (e *Evidence) awaited(load int) (each, connections float64, known bool) {
 			continue
 		}
 		for j := range s.Samples {
-			if n, told := awaitedIn(&s.Samples[j]); told && s.Judged(s.Samples[j].At) {
+			if n, told := awaitedIn(&s.Samples[j], to); told && s.Judged(s.Samples[j].At) {
 				sum, count = sum+n, count+1
 				goodput += (&Moment{Step: s}).Goodput()
 			}
@@ -115,11 +129,11 @@ func (e *Evidence) awaited(load int) (each, connections float64, known bool) {
 	return sum / max(goodput, 1e-9), sum / max(count, 1), count >= 3 && goodput > 0
 }
 
-// awaitedIn returns on how many connections a sample has an answer awaited; told is false if it does
-// not say so of any.
-func awaitedIn(s *measure.Sample) (n float64, told bool) {
+// awaitedIn returns on how many connections to addresses that begin with to a sample has an answer
+// awaited; told is false if it does not say so of any.
+func awaitedIn(s *measure.Sample, to string) (n float64, told bool) {
 	for name, waiting := range s.Values {
-		if strings.HasPrefix(name, measure.OutgoingWaiting) {
+		if strings.HasPrefix(name, measure.OutgoingWaiting+to) {
 			n, told = n+waiting, true
 		}
 	}

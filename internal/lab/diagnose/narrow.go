@@ -11,14 +11,16 @@ import (
 
 // narrow finds an address to which the service has the same number of connections at all rates from
 // the line on, all of them taken, while more requests wait than there are connections.
-func (e *Evidence) narrow(little float64) (to string, n float64) {
+func (e *Evidence) narrow(p *places) (to string, n float64) {
 	for _, at := range e.sampledOf(measure.OutgoingTo) {
 		open := e.fromTheLineOn(measure.OutgoingTo + at)
 		// A lone request may do more than hold a connection. How long it holds one then shows in
 		// how requests delay each other.
 		as := e.station() != nil && float64(e.station().Workers) == open.most
+		full := p.reached * p.alone / open.most
 		if open.count < 2 || open.least < .9*open.most || !e.crowds(at, open.most) ||
-			little/open.most < mostlyFull || little/open.most > 1.3 && !as || e.onlyThread(at) ||
+			full < mostlyFull || full > 1.3 && !as && !e.takesAll(at, open.most, p) ||
+			e.onlyThread(at) ||
 			e.idles(at) && (e.carriesMany(at, open.most) || e.oneEach(open.most)) {
 			continue
 		}
@@ -27,6 +29,15 @@ func (e *Evidence) narrow(little float64) (to string, n float64) {
 		}
 	}
 	return to, n
+}
+
+// takesAll reports whether requests take all of the connections to an address, for as long as they
+// await its answers. What else a lone request spends its time on has to be known.
+func (e *Evidence) takesAll(to string, connections float64, p *places) bool {
+	taken, known := e.takenOf(to, p)
+	all, _, _ := e.awaited(gentle)
+	return known && !e.carriesMany(to, e.fromTheLineOn(measure.OutgoingTo+to).most) &&
+		all+e.gentleCost() >= mostlyKnown*p.alone && taken >= mostlyFull*connections && taken <= 1.3*connections
 }
 
 // idles reports whether an answer is known to be awaited on less than half of the connections to an
@@ -108,12 +119,13 @@ func (e *Evidence) oneEach(connections float64) bool {
 // number while far more requests are under way. Something between them lets few requests through:
 // if the dependency were the limit, all requests would wait there. A number that nothing bounds differs
 // from its mean by its root: the highest of a few looks at 32 is 48.
-func (e *Evidence) fewAsked(little float64) (to string, n float64) {
+func (e *Evidence) fewAsked(p *places) (to string, n float64) {
 	for _, at := range e.sampledOf(measure.OutgoingWaiting) {
 		most := e.fromTheLineOn(measure.OutgoingWaiting + at).most
 		all := e.whileCrowded(measure.OutgoingWaiting+at, farMoreInside*most)
 		if all.count < 3 || all.mean() < max(mostlyAsked*most, most-2*math.Sqrt(most)) ||
-			!near(little, most, 1/mostlyFull) || e.onlyThread(at) {
+			!near(p.reached*p.alone, most, 1/mostlyFull) && !e.takesAll(at, most, p) ||
+			e.onlyThread(at) {
 			continue
 		}
 		if to == "" || most < n {

@@ -112,8 +112,8 @@ func (e *Evidence) places() *places {
 	if p.queue = e.inLine(e.Over); p.queue == nil {
 		p.queue = e.inLine(e.AtLine)
 	}
-	if p.to, p.toThere = e.narrow(little); p.to == "" {
-		p.to, p.toThere = e.fewAsked(little)
+	if p.to, p.toThere = e.narrow(p); p.to == "" {
+		p.to, p.toThere = e.fewAsked(p)
 		p.asks = p.to != ""
 	}
 	if p.to == "" {
@@ -143,6 +143,9 @@ func (e *Evidence) places() *places {
 		p.fitted = near(p.n, little, 1.25) && e.computing() < mostlyComputing
 	}
 	p.full = little / p.n
+	if p.to != "" && e.takesAll(p.to, p.n, p) {
+		p.full = min(p.full, 1) // a request takes a connection for a part of its time
+	}
 	return p
 }
 

@@ -81,6 +81,34 @@ func TestAnswersThatComeAsQuicklyAsEverAreNotWhatRequestsWaitFor(t *testing.T) {
 	}
 }
 
+// A request takes one of two connections to a database for 4 ms, and awaits a service for 9 ms.
+func TestOneOfTwoThatAreAskedMayHaveFewConnections(t *testing.T) {
+	lines := slices.Concat(stuck, []string{
+		"all service 14ms", "half service 15ms", "at-line service 25ms", "over service 150ms",
+		"all goodput 100", "half goodput 200", "at-line goodput 420", "over goodput 480",
+		"all target.cpu.seconds += .1", "half target.cpu.seconds += .2",
+		"at-line target.cpu.seconds += .4", "over target.cpu.seconds += .45",
+		"all target.outgoing.established = 14",
+		"all target.outgoing.to.192.0.2.7:5432 = 2", "all target.outgoing.to.192.0.2.8:80 = 12",
+		"all target.outgoing.waiting.192.0.2.7:5432 = .4", "all target.outgoing.waiting.192.0.2.8:80 = .9",
+		"half target.outgoing.waiting.192.0.2.7:5432 = .8", "half target.outgoing.waiting.192.0.2.8:80 = 1.8",
+		"at-line target.outgoing.waiting.192.0.2.7:5432 = 1.7",
+		"at-line target.outgoing.waiting.192.0.2.8:80 = 3.8",
+		"over target.outgoing.waiting.192.0.2.7:5432 = 1.95",
+		"over target.outgoing.waiting.192.0.2.8:80 = 4.3",
+	})
+	f := diagnosed(t, lines...).found("concurrency-limited")
+	if f == nil || !f.says("2 connections to 192.0.2.7:5432") {
+		t.Errorf("found %+v", f)
+	}
+	// Its answers take longer beyond the line: more connections would not help.
+	f = diagnosed(t, append(lines, "at-line goodput 250", "over goodput 260",
+		"over target.outgoing.waiting.192.0.2.8:80 = 2.4")...).found("concurrency-limited")
+	if f != nil && f.says("2 connections") {
+		t.Errorf("longer answers: %+v", f)
+	}
+}
+
 func TestALimitOnTheRateHasHardlyAnyRequestsInside(t *testing.T) {
 	quick := slices.Concat(stuck, []string{
 		"all service 1ms", "half service 1ms", "at-line service 5ms", "over service 300ms",
