@@ -73,3 +73,22 @@ func TestWhatASingleThreadWastesStandsBeforeTheThread(t *testing.T) {
 		}
 	}
 }
+
+// A waste that takes two fifths of a single thread comes first, though a further thread gains as much: it
+// would waste as much of its time.
+func TestAWasteOfTwoFifthsOfAThreadStandsBeforeFurtherThreads(t *testing.T) {
+	lines := []string{
+		"all service 1.3ms", "at-line service 12ms", "over service 60ms",
+		"all host.cpu.busy_seconds += 1.02", "half target.cpu.seconds += .5",
+		"at-line target.cpu.seconds += .92", "over target.cpu.seconds += .99",
+		"all target.threads.hottest_share = 0.9", "half target.threads.hottest_share = 0.5",
+		"at-line profile cpu nanoseconds 2600000000 x < regexp.MustCompile < main.handle < net/http.(*conn).serve",
+		"at-line profile cpu nanoseconds 1800000000 main.handle < net/http.(*conn).serve",
+		"at-line profile cpu nanoseconds 1600000000 main.page < net/http.(*conn).serve",
+	}
+	d := ofRuntime(t, measure.RuntimeNode, "", lines...)
+	if !slices.Equal(names(d), []string{"cpu-hot-function", "single-threaded"}) ||
+		d.Findings[0].Gain.Factor < muchWasted || worth(&d.Findings[0]) > worth(&d.Findings[1]) {
+		t.Errorf("found %v: %+v", names(d), d.Findings)
+	}
+}
