@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -32,6 +33,9 @@ const (
 	callCosts = 500e-6
 	// callSpared is the processor time in seconds that each avoided query is assumed to save.
 	callSpared = 60e-6
+	// answerCosts and answerSpared are the same for a service that is asked over HTTP by Node.js, Python
+	// or Ruby, whose clients take .3 to .7 ms for each.
+	answerCosts, answerSpared = 800e-6, 200e-6
 )
 
 // asksAgain returns the address that is asked most often per request. It returns nil if no address
@@ -45,9 +49,13 @@ func (e *Evidence) asksAgain() (most *repeated) {
 		return nil
 	}
 	for _, at := range e.sampledOf(measure.OutgoingExchanges) {
-		line := e.exchanged(at, nearLine)
-		calls, known := line.beside(e.exchanged(at, gentle))
-		if !known || calls < manyCalls || !near(calls, line.each(), sameCalls) {
+		more, fewer := e.exchanged(at, nearLine), e.exchanged(at, gentle)
+		if open := e.fromTheLineOn(measure.OutgoingTo + at).most; open > 0 && e.carriesMany(at, open) {
+			// What requests ask at the same time shares segments on one connection.
+			more, fewer = e.exchangedWhere(at, e.gentleUpper), e.exchangedWhere(at, e.gentleLower)
+		}
+		calls, known := more.beside(fewer)
+		if !known || calls < manyCalls || !near(calls, more.each(), sameCalls) {
 			continue
 		}
 		if most == nil || calls > most.calls {
@@ -76,21 +84,48 @@ func (x exchanged) beside(gentler exchanged) (each float64, known bool) {
 	return (x.times/x.seconds - gentler.times/gentler.seconds) / more, true
 }
 
-// exchanged adds up the traffic with an address at a load. The probe counts it about once a second,
-// so short steps that follow each other are counted together.
-func (e *Evidence) exchanged(at string, load int) (x exchanged) {
+// gentleUpper and gentleLower divide the gentle rates in two.
+func (e *Evidence) gentleUpper(s *measure.Step) bool {
+	return e.loadOf(s) == gentle && s.Plan.Rate > e.middle()
+}
+
+func (e *Evidence) gentleLower(s *measure.Step) bool {
+	return e.loadOf(s) == gentle && s.Plan.Rate <= e.middle()
+}
+
+// middle returns the rate that is in the middle between the lowest gentle rate and the highest.
+func (e *Evidence) middle() float64 {
+	low, high := math.Inf(1), 0.0
+	for i := range e.Run.Steps {
+		if s := &e.Run.Steps[i]; e.loadOf(s) == gentle {
+			low, high = min(low, s.Plan.Rate), max(high, s.Plan.Rate)
+		}
+	}
+	return (low + high) / 2
+}
+
+// exchanged adds up the traffic with an address at a load.
+func (e *Evidence) exchanged(at string, load int) exchanged {
+	return e.exchangedWhere(at, func(s *measure.Step) bool {
+		of := e.loadOf(s)
+		return (of == load || of == warmUp && load == gentle) &&
+			(s.Plan.Phase != measure.PhaseOverload || load == beyondLine)
+	})
+}
+
+// exchangedWhere adds up the traffic with an address in some of the steps. The probe counts it about
+// once a second, so short steps that follow each other are counted together.
+func (e *Evidence) exchangedWhere(at string, wanted func(s *measure.Step) bool) (x exchanged) {
 	ended, last, answered, seen := 0.0, -1.0, 0.0, 0.0
 	for i := range e.Run.Steps {
 		s := &e.Run.Steps[i]
-		r := s.Plan.Rate / max(e.Line, 1e-9)
-		wanted := s.Plan.Phase != measure.PhaseOverload &&
-			(load == gentle && r <= gentleTo || load == nearLine && r >= nearFrom && r <= nearTo)
-		if !wanted {
+		counts := wanted(s)
+		if !counts {
 			last = -1
 		}
 		for j := range s.Samples {
 			now, told := s.Samples[j].Values[measure.OutgoingExchanges+at]
-			if !wanted || !told {
+			if !counts || !told {
 				continue
 			}
 			by := ended + s.Between(0, s.Samples[j].At, (*measure.Tally).Total)
@@ -117,13 +152,34 @@ func (r *repeated) words(e *Evidence) string {
 // and again.
 func (e *Evidence) onlyTalks() bool {
 	r := e.asksAgain()
-	return r != nil && e.gentleCost() <= callCosts*r.calls
+	if r == nil {
+		return false
+	}
+	costs, _ := e.costOfAsking(r.to)
+	return e.gentleCost() <= costs*r.calls
+}
+
+// costOfAsking returns the processor time in seconds that one question to an address costs the service
+// at most, and how much of it is assumed to be spared by each that is avoided.
+func (e *Evidence) costOfAsking(to string) (most, spared float64) {
+	switch e.Run.Manifest.Machine.TargetRuntime {
+	case measure.RuntimeNode, measure.RuntimeCPython, measure.RuntimeRuby:
+	default:
+		return callCosts, callSpared
+	}
+	if slices.ContainsFunc(e.dependencies(), func(d dependency) bool {
+		return d.address == to && d.store() == nil
+	}) {
+		return answerCosts, answerSpared
+	}
+	return callCosts, callSpared
 }
 
 // talkative is the finding that each request asks the same address again and again.
 func (e *Evidence) talkative(r *repeated) *Finding {
 	cost := e.gentleCost()
-	saves := min(callSpared*(r.calls-1)/max(cost, 1e-9), .8)
+	_, spared := e.costOfAsking(r.to)
+	saves := min(spared*(r.calls-1)/max(cost, 1e-9), .8)
 	return &Finding{
 		Claim: fmt.Sprintf("For each request %s: one takes %s when it is alone, and computes for "+
 			"%s of that", r.words(e), span(e.alone()), span(cost)),

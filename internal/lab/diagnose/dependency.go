@@ -245,6 +245,9 @@ const (
 	// a row by its key costs .05 to .3 ms; quickQuery is what each further question adds.
 	// unknownQueries is the minimum where the number of questions is not known.
 	slowQueries, quickQuery, unknownQueries = 2e-3, .4e-3, 5e-3
+	// costlyQueries is enough in the place of slowQueries if the database uses more than the service, and
+	// the gain is muchQueries.
+	costlyQueries, muchQueries = 1.2e-3, 1.5
 	// queriesShare is the minimum share of the processor time in use that it then uses, and
 	// leastQueries the smallest gain for which its queries are worth a look.
 	queriesShare, leastQueries = .3, 1.25
@@ -269,10 +272,13 @@ func (e *Evidence) runsSlowQueries() (d dependency, is bool) {
 		if strings.HasPrefix(d.address, measure.UnixAddress) {
 			least = unknownQueries // there it is not known how many they are
 		}
+		gain := e.gain(cure{elsewhere: leftBehind * d.used}).Factor
+		if busy && gain >= muchQueries && d.used >= e.AtLine.PerSecond(measure.TargetCPU) {
+			least -= slowQueries - costlyQueries
+		}
 		if s == nil || !s.keyed || cost < least {
 			continue
 		}
-		gain := e.gain(cure{elsewhere: leftBehind * d.used}).Factor
 		if busy && d.used >= queriesShare*host.Used && gain >= leastQueries ||
 			!busy && d.used >= partBehind*host.Used && cost >= partBehind*e.unhurried() {
 			return d, true

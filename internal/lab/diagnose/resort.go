@@ -98,7 +98,7 @@ func (e *Evidence) crowdsWithin() bool {
 		doing := p.Classify(profile.Goroutine, handlerState)
 		return doing[stateElse] > doing[stateOutside] && !e.helped()
 	}
-	if e.mostlyKept() {
+	if e.mostlyKept() || e.triesAgain() != nil {
 		return true
 	}
 	if c := e.crowd(); c != nil {
@@ -226,8 +226,33 @@ func (e *Evidence) hardlyComputes(p *places) bool {
 	return e.mostWait(p) && used > 0 && used <= left
 }
 
+const (
+	// hardlyBusy is the most that a quick store computes, in processors, if requests do not wait for
+	// what it computes. moreTries is how many times as often a request then asks beyond the line as at a
+	// gentle load, and fewestTries the minimum, if it tries for its turn again and again.
+	hardlyBusy, moreTries, fewestTries = .3, 2, 6
+)
+
+// triesAgain returns the quick store, with little to do, that each request asks far more often when many
+// are under way: for a lock that others hold. It returns nil if there is none.
+func (e *Evidence) triesAgain() *repeated {
+	for _, d := range e.dependencies() {
+		s, to := d.store(), d.address
+		gently, beyond := e.exchanged(to, gentle).each(), e.exchanged(to, beyondLine).each()
+		if s != nil && s.quick && max(d.used, d.over) <= hardlyBusy && gently > 0 &&
+			beyond >= max(moreTries*gently, fewestTries) {
+			return &repeated{to, beyond}
+		}
+	}
+	return nil
+}
+
 // suspects says what else is known if no thread shows where requests queue.
 func (e *Evidence) suspects() string {
+	if r := e.triesAgain(); r != nil {
+		return fmt.Sprintf(": they try again and again for a lock or a place in %s, %s times for each "+
+			"request beyond the line", e.named(r.to), number(r.calls))
+	}
 	if names := e.asked(); len(names) > 0 {
 		return ": a lock, a pool, a semaphore or a sleep around what it asks of " +
 			strings.Join(names, ", ")
