@@ -162,3 +162,53 @@ func TestADelayedAcknowledgementIsSeenAmongQuickQuestionsToo(t *testing.T) {
 		}
 	}
 }
+
+// What requests ask at the same time on one connection shares segments, so that fewer go to and fro.
+func TestQuestionsThatShareAConnectionAreCountedWhereFewRequestsAre(t *testing.T) {
+	const to = " target.outgoing.exchanges.127.0.0.1:7000 += "
+	lines := []string{
+		"all target.outgoing.to.127.0.0.1:7000 = 1", "all target.outgoing.established = 1",
+		"all target.processes = 1", "all " + redis + " += .2", "all target.threads.hottest_share = .4",
+		"at-line target.threads.hottest_share = .9", "at-line target.cpu.seconds += .95",
+		"before" + to + "7600", "half" + to + "9000", "at-line" + to + "5000",
+	}
+	f := ofRuntime(t, measure.RuntimeNode, "", lines...).found("slow-dependency")
+	if f == nil || !f.says("14.0 small segments with data go to redis-server at 127.0.0.1:7000") {
+		t.Errorf("found %+v", f)
+	}
+	d := ofRuntime(t, measure.RuntimeNode, "", append(lines, "half"+to+"8000")...)
+	if d.found("slow-dependency") != nil {
+		t.Errorf("as much at each rate: found %v", names(d))
+	}
+}
+
+// The clients of Node for HTTP compute longer for a question than those of databases.
+func TestAThreadThatIsBusyAskingOverHTTPIsNotTheCause(t *testing.T) {
+	const to, behind = " target.outgoing.exchanges.127.0.0.1:9000 += ", "behind.cpu_seconds.127.0.0.1:9000/"
+	lines := []string{
+		"all host.cores = 4", "all service 12ms", "at-line service 20ms", "over service 90ms",
+		"all goodput 36", "half goodput 45", "at-line goodput 110", "over goodput 115",
+		"all target.cpu.seconds += .3", "half target.cpu.seconds += .4",
+		"at-line target.cpu.seconds += .93", "over target.cpu.seconds += .97",
+		"over target.threads.full = 1", "half target.threads.hottest_share = .4",
+		"at-line target.threads.hottest_share = .9", "all target.processes = 1",
+		"all target.outgoing.to.127.0.0.1:9000 = 6", "all target.outgoing.established = 6",
+		"before" + to + "470", "half" + to + "600", "at-line" + to + "1400",
+	}
+	first := func(runtime, program string) string {
+		d := ofRuntime(t, runtime, "", append(lines, "all "+behind+program+" += .3")...)
+		if len(d.Findings) == 0 {
+			return ""
+		}
+		return d.Findings[0].Rule
+	}
+	if got := first(measure.RuntimeNode, "shop"); got != "slow-dependency" {
+		t.Errorf("over HTTP: found %q", got)
+	}
+	if got := first(measure.RuntimeNode, "postgres"); got != "single-threaded" {
+		t.Errorf("a database: found %q", got)
+	}
+	if got := first(measure.RuntimeJVM, "shop"); got != "single-threaded" {
+		t.Errorf("Java: found %q", got)
+	}
+}

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // says looks for words in what a finding says and advises.
@@ -295,5 +297,57 @@ func TestADatabaseBehindAPoolerIsFollowed(t *testing.T) {
 		if f := diagnosed(t, other...).found("slow-dependency"); f != nil && f.says("postgres") {
 			t.Errorf("%s: found %+v", name, f)
 		}
+	}
+}
+
+// A query that takes over a millisecond is much where the database computes more than the service.
+func TestAQueryMayBeMostOfWhatBusyProcessorsDo(t *testing.T) {
+	lines := []string{
+		"all goodput 210", "half goodput 265", "at-line goodput 530", "over goodput 600",
+		"all target.cpu.seconds += .28", "half target.cpu.seconds += .35",
+		"at-line target.cpu.seconds += .69", "over target.cpu.seconds += .75",
+		"all host.cpu.busy_seconds += .72", "half host.cpu.busy_seconds += .9",
+		"at-line host.cpu.busy_seconds += 1.8", "over host.cpu.busy_seconds += 2",
+		"all " + postgres + " += .38", "half " + postgres + " += .48", "at-line " + postgres + " += .95",
+		"over " + postgres + " += 1.3",
+	}
+	d := diagnosed(t, lines...)
+	if f := d.found("slow-dependency"); f == nil || d.Findings[0].Rule != f.Rule || !f.says("1.79 ms") {
+		t.Errorf("found %v: %+v", names(d), f)
+	}
+	for what, change := range map[string][]string{
+		"the service computes more": {"at-line target.cpu.seconds += .99"},
+		"it takes less":             {"before " + postgres + " += .2", "half " + postgres + " += .25"},
+		"it is asked thrice": {"before" + asksHere + "630", "half" + asksHere + "795",
+			"at-line" + asksHere + "1590"},
+	} {
+		if d := diagnosed(t, append(lines, change...)...); d.found("slow-dependency") != nil {
+			t.Errorf("%s: found %v", what, names(d))
+		}
+	}
+}
+
+const asksHere = " target.outgoing.exchanges.127.0.0.1:5432 += "
+
+// Requests that wait for a lock in Redis ask for it every few milliseconds, on the only connection.
+func TestTriesForALockInAStoreAreNotItsSlowness(t *testing.T) {
+	const asks = " target.outgoing.exchanges.127.0.0.1:7000 += "
+	lines := slices.Concat(stuck, []string{
+		"all service 6ms", "half service 7ms", "at-line service 20ms", "over service 200ms",
+		"all goodput 40", "half goodput 60", "at-line goodput 120", "over goodput 150",
+		"all " + redis + " += .02", "over " + redis + " += .1", "all target.processes = 1",
+		"all target.outgoing.to.127.0.0.1:7000 = 1", "all target.outgoing.established = 1",
+		"all target.outgoing.waiting.127.0.0.1:7000 = .02",
+		"over target.outgoing.waiting.127.0.0.1:7000 = .4",
+		"before" + asks + "120", "half" + asks + "180", "at-line" + asks + "500", "over" + asks + "3600",
+	})
+	d := ofRuntime(t, measure.RuntimeNode, "", lines...)
+	f := d.found("concurrency-limited")
+	if f == nil || d.Findings[0].Rule != f.Rule || !f.says("again and again for a lock or a place in redis") {
+		t.Errorf("found %v: %+v", names(d), f)
+	}
+	d = ofRuntime(t, measure.RuntimeNode, "", append(lines, "over"+asks+"450")...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "slow-dependency" {
+		t.Errorf("it asks as often: found %v", names(d))
 	}
 }

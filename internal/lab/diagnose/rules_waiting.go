@@ -20,7 +20,8 @@ var waitingRules = []Rule{
 			"are idle; or what it asks on this machine uses half of the processor time in use " +
 			"and half as much again as the service's, or whole processors while others are idle, or " +
 			"a millisecond for each request where commands take microseconds, or, of a database, two " +
-			"milliseconds for each request (five over a Unix socket) and a third of it or two fifths " +
+			"milliseconds for each request (1.2 if it uses more than the service and half as much " +
+			"again is to be gained, five over a Unix socket) and a third of it or two fifths " +
 			"of a lone request's time; or " +
 			"over 10 exchanges of small segments with one address for each request; or at " +
 			"least half of the time that a lone request takes, and over a millisecond, is " +
