@@ -39,6 +39,26 @@ func TestFilesThatAreReadForEachRequestAreSeenWithoutAProfile(t *testing.T) {
 	}
 }
 
+// Each second read finds the end of a file.
+func TestFilesOfAFewKilobytesTakeTwoReadsEach(t *testing.T) {
+	reads := []string{
+		"half target.reads += 12500", "at-line target.reads += 25000", "all target.read_bytes += 150000000",
+		"all target.cpu.system_seconds += .5", "over target.files.opened./srv/partials = 9",
+	}
+	if d := diagnosed(t, reads...); d.found("files-reopened") == nil {
+		t.Errorf("found %v", names(d))
+	}
+	for name, line := range map[string]string{
+		"copied by eight KiB":    "all target.read_bytes += 197000000",
+		"few files were seen":    "over target.files.opened./srv/partials = 5",
+		"they are read by clock": "half target.reads += 25000",
+	} {
+		if d := diagnosed(t, append(reads, line)...); d.found("files-reopened") != nil {
+			t.Errorf("%s: found %v", name, names(d))
+		}
+	}
+}
+
 // A flight recording, or V8's profile, does not have what the kernel does for the service.
 func TestFilesThatAreReadAreSeenBesideAProfileWithoutTheKernel(t *testing.T) {
 	for runtime, found := range map[string]bool{
