@@ -38,6 +38,12 @@ var binaries = []struct{ begins, does string }{
 	{"libopenblas", "arithmetic with matrices"}, {"libblas.so", "arithmetic with matrices"},
 	{"libmkl_", "arithmetic with matrices"}, {"libluajit", "scripts in Lua"},
 	{"liblua", "scripts in Lua"},
+	// Modules of Python: "[_json.cpython-312-x86_64-linux-gnu.so]".
+	{"_json.cpython-", "JSON"}, {"orjson.cpython-", "JSON"}, {"ujson.cpython-", "JSON"},
+	{"rapidjson.cpython-", "JSON"}, {"_pickle.cpython-", serializes},
+	{"_bcrypt.abi3", stretches}, {"_bcrypt.cpython-", stretches}, {"_yaml.cpython-", "YAML"},
+	{"_brotli.cpython-", compresses}, {"_brotli.abi3", compresses}, {"_regex.cpython-", matches},
+	{"_elementtree.cpython-", "XML and HTML"}, {"pyexpat.cpython-", "XML and HTML"},
 }
 
 // What some libraries are for.
@@ -48,6 +54,7 @@ const (
 	matches    = "regular expressions"
 	draws      = "pictures"
 	stretches  = "passwords that are stretched into keys"
+	serializes = "objects as bytes (pickle)"
 )
 
 // wastesOf are the wastes that a library without symbols is at: by what the library is for, how the
@@ -58,6 +65,7 @@ var wastesOf = map[string]string{
 	matches:    "regular expressions that are tried",
 	stretches:  "passwords that are stretched",
 	"YAML":     "settings and lists in YAML",
+	serializes: "objects that are written down and read again",
 }
 
 // compressesHard is how many seconds a library takes for each byte of an answer at least if it

@@ -29,12 +29,14 @@ const (
 type class struct {
 	name                     string
 	functions, begins, files []string
+	parts                    map[string][]string // functions of files that do other work too
 }
 
 // classIndex finds the classes of a frame.
 var classIndex = func() (x index) {
 	for i, c := range classes {
 		x.add(i, c.functions, c.begins, c.files)
+		x.addParts(i, c.parts)
 	}
 	return x
 }()
@@ -167,6 +169,8 @@ var classes = []class{
 			"sajson::", "boost::json::", "orjson", "ujson", "objToJSON", "JSON_DecodeObject",
 			"simd_json::", "sonic_rs::", "rustc_serialize::",
 			"v8::internal::SerializeJson", "serde_json::", "Json::",
+			// Modules of Python without symbols.
+			"[_json.cpython-", "[orjson.cpython-", "[ujson.cpython-", "[rapidjson.cpython-",
 		},
 		files: []string{
 			"json/encoder.py", "json/decoder.py", "json/scanner.py", "json/__init__.py",
@@ -206,7 +210,10 @@ var classes = []class{
 		},
 		files: []string{
 			"node:fs", "fs/promises", "read/context", "glob.py", "linecache.py",
+			"pathlib.py", "pathlib/__init__.py", "pathlib/_local.py", "pathlib/_abc.py",
+			"genericpath.py", "<frozen genericpath>",
 		},
+		parts: findsFiles,
 	},
 }
 
@@ -222,8 +229,16 @@ const spareTime = "runtime.gcDrainMarkWorkerIdle"
 // reflects are the packages whose purpose needs reflection. Their use of it is not the service's
 // choice.
 var reflects = []string{
-	"fmt.", "text/template", "html/template", "database/sql.", "encoding/",
-	"google.golang.org/protobuf/",
+	"fmt.", "text/template", "html/template", "database/sql.", "encoding/asn1.", "encoding/gob.",
+	"encoding/json", "encoding/xml.", "google.golang.org/protobuf/",
+}
+
+// reflecting are functions that reflect. Package binary does it for what is neither a number nor a
+// slice of numbers, and much of that time is in its own functions.
+var reflecting = []string{
+	"reflect.", "encoding/binary.(*decoder).value", "encoding/binary.(*encoder).value",
+	"encoding/binary.(*decoder).skip", "encoding/binary.(*encoder).skip",
+	"encoding/binary.dataSize", "encoding/binary.sizeof",
 }
 
 // reflectors are the functions and files that do reflection in other languages.
@@ -240,7 +255,10 @@ var reflectors = func() (x index) {
 		"org.springframework.beans.BeanUtils.", "org.springframework.util.ReflectionUtils.",
 		"System.Reflection.", "System.RuntimeType.", "System.RuntimeMethodHandle.",
 		"System.Activator.", "System.ComponentModel.",
-	}, nil, []string{"inspect.py", "typing.py"})
+	}, nil, []string{
+		"inspect.py", "typing.py", "node_modules/class-transformer", "node_modules/class-validator",
+		"node_modules/reflect-metadata",
+	})
 	return x
 }()
 
@@ -307,10 +325,13 @@ func classOf(stack []profile.Frame) string {
 		}
 		seen |= of
 	}
+	if seen == classBit(classFiles) && looksUpForWaste(stack) {
+		seen = 0
+	}
 	if seen != 0 {
 		return classes[bits.TrailingZeros64(seen)].name
 	}
-	if class := otherClass(stack); class != "" {
+	if class := otherClass(stack); class != "" && (class != classFiles || !looksUpForWaste(stack)) {
 		return class
 	}
 	own := slices.ContainsFunc(stack, profile.User)
@@ -319,7 +340,7 @@ func classOf(stack []profile.Frame) string {
 		return classHTTP // whichever code asked for it: reading and writing are a server's work
 	case own && !inGo(stack) && reflectsFor(stack):
 		return classReflection
-	case own && in("reflect.") && !slices.ContainsFunc(stack, func(f profile.Frame) bool {
+	case own && in(reflecting...) && !slices.ContainsFunc(stack, func(f profile.Frame) bool {
 		return slices.ContainsFunc(reflects, func(p string) bool {
 			return strings.HasPrefix(f.Function, p)
 		})

@@ -69,7 +69,9 @@ var commonWastes = []waste{
 			"java.text.MessageFormat.", "java.util.Scanner.", "java.text.SimpleDateFormat.parse",
 			"System.String.Format", "date__parse",
 			"date_s__parse", "date_s__strptime", "strptime_internal", "__strptime_internal",
-			"zif_strtotime",
+			"zif_strtotime", "time.Parse", "time.ParseInLocation", "time.parse",
+			"time.Time.Format", "time.Time.AppendFormat", "time.Time.appendFormat",
+			"time.Time.String",
 		},
 		begins: []string{"__vfprintf_internal", "__vfscanf_internal", "__printf_fp"},
 		files: []string{
@@ -79,7 +81,8 @@ var commonWastes = []waste{
 		common: true,
 		instead: "read and write numbers with the functions that are for them (strconv, " +
 			"Integer.parseInt, StringBuilder); use a struct for the key of a map in the " +
-			"place of a text",
+			"place of a text; keep dates as times or numbers, and what was written of one as " +
+			"long as it is the same",
 	},
 	{
 		what: "lists that are looked through for each element, or moved for each that is put in " +
@@ -95,7 +98,14 @@ var commonWastes = []waste{
 			"java.util.LinkedList.contains", "java.util.Vector.indexOf",
 			"java.util.AbstractList.removeRange", "java.util.ImmutableCollections$ListN.indexOf",
 			"java.util.concurrent.CopyOnWriteArrayList.",
-			"java.util.concurrent.CopyOnWriteArraySet.", "java.lang.StringBuilder.insert",
+			"java.util.concurrent.CopyOnWriteArraySet.", "java.util.Arrays$ArrayList.indexOf",
+			"java.util.Arrays$ArrayList.contains", "java.util.ArrayDeque.contains",
+			"java.util.ArrayDeque.removeFirstOccurrence", "java.util.PriorityQueue.indexOf",
+			"java.util.concurrent.ConcurrentLinkedQueue.size",
+			"java.util.concurrent.ConcurrentLinkedQueue.contains",
+			"java.util.concurrent.ConcurrentLinkedDeque.size",
+			"java.util.concurrent.ConcurrentLinkedDeque.contains",
+			"java.lang.StringBuilder.insert",
 			"java.lang.StringBuilder.deleteCharAt", "rb_ary_includes", "rb_ary_shift",
 			"rb_ary_delete", "rb_ary_delete_at", "rb_ary_unshift_m", "rb_ary_index",
 			"zif_in_array",
@@ -112,7 +122,40 @@ var commonWastes = []waste{
 		},
 		common: true,
 		instead: "look things up in a set or a map; take from a queue by an index or a ring and " +
-			"not by shifting the list",
+			"not by shifting the list; count what is put into a queue that counts its elements " +
+			"one by one when it is asked (ConcurrentLinkedQueue)",
+	},
+	{
+		what: "lists that are sorted as a whole each time",
+		functions: []string{
+			"sort.Slice", "sort.SliceStable", "sort.Sort", "sort.Stable", "sort.Ints",
+			"sort.Strings", "sort.Float64s", "slices.Sort", "slices.SortFunc",
+			"slices.SortStableFunc", "slices.Sorted", "slices.SortedFunc",
+			"slices.SortedStableFunc",
+		},
+		common: true,
+		least:  mostHonest,
+		sorts:  true,
+		instead: "keep the list sorted, and put each new element in its place (a binary search, " +
+			"a tree); or sort once when it changes; where only the first few are needed, take " +
+			"them with a heap (container/heap)",
+	},
+	{
+		what:   "rows that are made into objects of a mapper, of which little is read",
+		parts:  mapsRows,
+		files:  []string{"transformer/RawSqlResultsToEntityTransformer.js"},
+		common: true,
+		instead: "read plain rows where nothing is changed and saved (lean() in Mongoose, raw: " +
+			"true in Sequelize, getRawMany() in TypeORM), and only the columns and the rows " +
+			"that are needed",
+	},
+	{
+		what:      "tables that are read through, row by row, as no index fits",
+		functions: readsTables,
+		common:    true,
+		least:     .5,
+		instead: "see what the database says of the statement (EXPLAIN), and make an index for " +
+			"what it asks for; read and count only the rows that are needed",
 	},
 	{
 		what: "keys whose hashes are the same, so that a map is looked through",
@@ -230,9 +273,30 @@ var commonWastes = []waste{
 			"guess them a generator that asks nobody",
 	},
 	{
+		// Python's C code for it. What copies in this way is known by the module's name only.
+		what:   "objects that are written down and read again (pickle)",
+		common: true,
+		instead: "keep objects as they are in the process that needs them; share or send less of " +
+			"them, or only what has changed",
+	},
+	{
 		// Known by a library without symbols: whether one expression is slow is not known then.
 		what:   "regular expressions that are tried, one after the other, for each request",
 		common: true,
+	},
+	{
+		// Engines whose time is linear. They are not slow, but there is much for them to do.
+		what: "many regular expressions that are tried one after the other, or long texts that " +
+			"are searched with them",
+		functions: []string{
+			"regexp.(*Regexp).", "com.google.re2j.Machine.", "com.google.re2j.Matcher.",
+			"re2::RE2::DoMatch",
+		},
+		common: true,
+		least:  mostHonest,
+		instead: "combine them into one expression (a|b|c), or look first for a fixed text that " +
+			"each of them needs (strings.Contains, strings.HasPrefix, a map, a trie); look at " +
+			"fewer lines and texts, and keep what was found of those that stay the same",
 	},
 	{
 		// Engines whose time may grow with the square of the text, or faster.

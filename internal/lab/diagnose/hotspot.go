@@ -88,6 +88,13 @@ func (e *Evidence) comparison(at profile.Place) string {
 		"likely to be computed again each time, and could be computed once for each element"
 }
 
+// comparesLong reports whether most of the profile is in the comparisons of a sort, and not in the
+// sort.
+func (e *Evidence) comparesLong() bool {
+	places := e.Places[classOwn]
+	return len(places) > 0 && e.comparison(places[0]) != ""
+}
+
 // depth returns how many times in a row a function is in a stack.
 func depth(stack []profile.Frame, function string) (most int) {
 	n := 0

@@ -12,12 +12,43 @@ import (
 type index struct {
 	functions, files map[string]uint64
 	begins           map[byte][]beginning
+	parts            map[part]uint64
 }
 
 // beginning is a prefix of function names, and the entry's bit.
 type beginning struct {
 	name string
 	bit  uint64
+}
+
+// part is a function of a file, or of a package, whose other functions do other work. It is called
+// by its own name, without that of its class.
+type part struct{ file, function string }
+
+// addParts adds functions of files to an entry. A file is as understood by add, without folders.
+func (x *index) addParts(entry int, parts map[string][]string) {
+	if x.parts == nil {
+		x.parts = map[part]uint64{}
+	}
+	for file, functions := range parts {
+		for _, function := range functions {
+			x.parts[part{file, function}] |= 1 << entry
+		}
+	}
+}
+
+// ofParts returns the bits of the entries that a frame belongs to as a function of a file.
+func (x *index) ofParts(f profile.Frame) (bits uint64) {
+	if x.parts == nil || f.File == "" && f.Package == "" {
+		return 0
+	}
+	// CPython tells perf the class too, and so does V8: "Template.compile_nodelist".
+	name := f.Function[strings.LastIndexAny(f.Function, ".#")+1:]
+	bits = x.parts[part{f.File, name}] | x.parts[part{f.Package, name}]
+	if f.Origin() != profile.Own {
+		bits |= x.parts[part{path.Base(f.File), name}]
+	}
+	return bits
 }
 
 // add adds the names of an entry: functions as understood by fits, prefixes of function names, and
@@ -60,6 +91,7 @@ func (x *index) of(f profile.Frame) (bits uint64) {
 			}
 		}
 	}
+	bits |= x.ofParts(f)
 	if f.Package != "" {
 		bits |= x.files[f.Package]
 	}

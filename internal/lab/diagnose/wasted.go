@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -12,6 +13,8 @@ const (
 	// leastWasted is the share of the processor time from which on a kind of waste is a finding.
 	// leastCommon is the same for a kind that honest work has some of too.
 	leastWasted, leastCommon = .25, .35
+	// mostHonest is the same for a kind that is most of the work of some honest services.
+	mostHonest = .6
 	// mostlyThere is the minimum share of a common waste that must be in one function.
 	mostlyThere = .6
 )
@@ -48,7 +51,9 @@ func (e *Evidence) wasting() *wasted {
 		if w.common {
 			least = leastCommon
 		}
-		if best := e.wastes.found; share < least || best != nil && share <= best.share {
+		least = cmp.Or(w.least, least)
+		if best := e.wastes.found; share < least || best != nil && share <= best.share ||
+			w.sorts && e.comparesLong() {
 			continue
 		}
 		found := &wasted{waste: w, share: share}
@@ -101,6 +106,7 @@ func (f *wasted) called(p *profile.Profile) string {
 var wasteIndex = func() (x index) {
 	for i, w := range wastes {
 		x.add(i, w.functions, slices.Concat(w.begins, w.byBinaries()), w.files)
+		x.addParts(i, w.parts)
 	}
 	return x
 }()
@@ -130,16 +136,16 @@ func wasteOf(stack []profile.Frame) *waste {
 // has returns who causes a waste in a stack, and the index of that frame: the nearest caller of the
 // library that is the service's own code, or otherwise the library's own function.
 func (w *waste) has(stack []profile.Frame) (at profile.Frame, i int) {
-	does, bit := 0, w.bit()
+	does, named, bit := 0, false, w.bit()
 	for j, f := range slices.Backward(stack) {
 		if wasteIndex.of(f)&bit != 0 {
-			does = j
+			does, named = j, true
 			break
 		}
 	}
 	for j := does; j < len(stack); j++ {
 		f := stack[j]
-		if profile.User(f) && (w.is != nil || !sameLibrary(f, stack[does])) {
+		if profile.User(f) && (!named || !sameLibrary(f, stack[does])) {
 			at, _ = profile.FirstUser([]profile.Frame{f})
 			return at, j
 		}
@@ -151,6 +157,9 @@ func (w *waste) has(stack []profile.Frame) (at profile.Frame, i int) {
 func (w *waste) bit() uint64 {
 	return 1 << slices.IndexFunc(wastes, func(o waste) bool { return o.what == w.what })
 }
+
+// shortGroups are groups of packages in Java whose names have two parts.
+var shortGroups = []string{"org.h2", "org.hsqldb"}
 
 // sameLibrary reports whether two functions probably belong to one library: to one module in Go,
 // one group of packages in Java, and one folder elsewhere.
@@ -165,7 +174,11 @@ func sameLibrary(a, b profile.Frame) bool {
 		switch path.Ext(f.File) {
 		case ".java":
 			parts := strings.SplitN(packageIn(f), ".", 4)
-			return strings.Join(parts[:min(len(parts), 3)], ".")
+			n := 3
+			if slices.Contains(shortGroups, strings.Join(parts[:min(len(parts), 2)], ".")) {
+				n = 2
+			}
+			return strings.Join(parts[:min(len(parts), n)], ".")
 		case ".go", "":
 			return moduleOf(f.Function)
 		}

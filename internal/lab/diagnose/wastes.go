@@ -13,6 +13,9 @@ type waste struct {
 	what      string
 	functions []string // as understood by fits
 	files     []string // the last two parts of the path of a library file, or a folder of it
+	// parts are functions of files that do other work too: by the file, as in files, the functions'
+	// own names, without those of their classes.
+	parts map[string][]string
 	// begins are prefixes of function names anywhere in its stacks. searches are names of C
 	// functions at the end of them, without what C libraries add for the kind of processor:
 	// "rawmemchr" for "__rawmemchr_evex".
@@ -21,6 +24,11 @@ type waste struct {
 	// common says that honest work does some of it too. It is a waste only if it takes more time,
 	// in one function.
 	common bool
+	// least is the share of the processor time from which on it is a waste, if that is not the
+	// usual one of its sort.
+	least float64
+	// sorts says that it is a sort, which is not the waste if its comparisons are.
+	sorts bool
 	// encodes says that it is also found in stacks of the class JSON, of which it is a part.
 	encodes bool
 	// asked says that it counts only if the service's own code is seen to cause it. Servers and
@@ -72,8 +80,14 @@ var wholeWastes = []waste{
 			"text/template.ParseFiles", "html/template.(*Template).escape",
 			"html/template.(*Template).Clone", "html/template.escapeTemplate",
 			"freemarker.template.Template.<init>", "freemarker.core.FMParser.",
-			"org.apache.velocity.runtime.parser.", "org.thymeleaf.templateparser.",
-			"com.github.mustachejava.MustacheParser.", "com.github.jknack.handlebars.internal.",
+			"org.apache.velocity.runtime.parser.Parser.",
+			"org.apache.velocity.runtime.parser.StandardParser.",
+			"org.apache.velocity.runtime.RuntimeInstance.parse", "org.thymeleaf.templateparser.",
+			"com.github.mustachejava.MustacheParser.",
+			"com.github.jknack.handlebars.internal.HbsParser.",
+			"com.github.jknack.handlebars.internal.HbsLexer.",
+			"com.github.jknack.handlebars.internal.HbsParserFactory.",
+			"com.github.jknack.handlebars.internal.TemplateBuilder.",
 			"Scriban.Parsing.",
 			"github.com/flosch/pongo2.FromString", "github.com/flosch/pongo2/v6.FromString",
 			"github.com/aymerick/raymond.Parse", "github.com/cbroglie/mustache.ParseString",
@@ -81,18 +95,14 @@ var wholeWastes = []waste{
 		files: []string{
 			"jinja2/parser.py", "jinja2/lexer.py", "jinja2/compiler.py", "mako/lexer.py",
 			"jinja2/nodes.py", "jinja2/visitor.py", "jinja2/optimizer.py", "jinja2/idtracking.py",
-			"mako/codegen.py", "mako/parsetree.py", "tornado/template.py", "chameleon/",
-			"template/base.py", "lib/ejs.js", "pug-parser/index.js", "pug-lexer/index.js",
+			"mako/codegen.py", "mako/parsetree.py", "pug-parser/index.js", "pug-lexer/index.js",
 			"pug-code-gen/index.js", "compiler/javascript-compiler.js", "compiler/parser.js",
-			"mustache/mustache.js", "eta/compile.js", "erb/compiler.rb", "lib/erb.rb",
-			"slim/parser.rb", "haml/parser.rb", "temple/engine.rb", "tilt/template.rb",
-			"pystache/parser.py",
-			"genshi/template.py",
-			"src/compiler.js", "handlebars/compiler.js", "dist/liquid.node.cjs.js", "dot/doT.js",
-			"lib/twig.js",
-			"erubi.rb", "erubis/converter.rb", "cheetah/Parser.py", "liquid/parser.rb",
-			"liquid/lexer.rb",
+			"eta/compile.js", "erb/compiler.rb", "slim/parser.rb", "haml/parser.rb",
+			"temple/engine.rb", "pystache/parser.py", "genshi/template.py", "src/compiler.js",
+			"handlebars/compiler.js", "erubis/converter.rb", "cheetah/Parser.py",
+			"liquid/parser.rb", "liquid/lexer.rb",
 		},
+		parts: parsesTemplates,
 	},
 	{
 		what: "code that is compiled each time (eval, expressions, schemas, scripts)",
@@ -143,6 +153,7 @@ var wholeWastes = []waste{
 			"ostruct.rb",
 			"jmespath/parser.py", "jsonpath_ng/parser.py", "ply/yacc.py", "lark/lark.py",
 			"lark/load_grammar.py", "pyparsing/core.py", "ast.py"},
+		parts: makesSchemas,
 	},
 	{
 		what: "certificates and keys that are parsed each time",
@@ -199,7 +210,10 @@ var wholeWastes = []waste{
 			"handlers/argon2.py", "handlers/scrypt.py", "argon2/_password_hasher.py",
 			"node_modules/bcryptjs", "node_modules/scrypt-js", "node_modules/pbkdf2",
 		},
-		begins: []string{"argon2_", "node::crypto::PBKDF2", "node::crypto::Scrypt"},
+		begins: []string{
+			"argon2_", "node::crypto::PBKDF2", "node::crypto::Scrypt", "Blowfish_encipher",
+			"Blowfish_expandstate", "Blowfish_expand0state",
+		},
 		instead: "stretch a password once, at the login, and give out a session or a token that " +
 			"is signed; derive a key of the service's own once, and keep it; see that its cost " +
 			"is not higher than has to be",
@@ -463,8 +477,10 @@ var wholeWastes = []waste{
 		begins: []string{"_dl_map_object", "_dl_relocate_object"},
 		files: []string{
 			"metadata/__init__.py", "pkg_resources/__init__.py", "cjs/loader",
-			"esm/loader", "importlib/_bootstrap_external.py", "bootsnap/load_path_cache.rb",
+			"esm/loader", "bootsnap/load_path_cache.rb",
 		},
+		parts:   searchesModules,
+		is:      imports,
 		instead: "look them up once, when the program starts, and keep them",
 	},
 	{
