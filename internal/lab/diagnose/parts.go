@@ -51,7 +51,9 @@ var makesSchemas = map[string][]string{
 	"node_modules/yup": {
 		"Schema", "BaseSchema", "ObjectSchema", "StringSchema", "NumberSchema", "BooleanSchema",
 		"ArraySchema", "DateSchema", "MixedSchema", "TupleSchema", "shape", "sortFields",
-		"createValidation",
+		"createValidation", "of", "required", "notRequired", "optional", "nullable",
+		"nonNullable", "defined", "min", "max", "length", "matches", "email", "oneOf",
+		"positive", "integer", "pick", "omit",
 	},
 	"node_modules/zod":    {"ZodType", "create", "processCreateParams", "generateFastpass"},
 	"classic/schemas.js":  zodMakes,
@@ -66,7 +68,7 @@ var (
 	zodMakes = []string{
 		"object", "strictObject", "looseObject", "string", "number", "boolean", "array", "tuple",
 		"optional", "nullable", "union", "record", "literal", "date", "email", "uuid", "_enum",
-		"_default",
+		"_default", "check", "min", "max", "length", "regex", "refine",
 	}
 )
 

@@ -245,6 +245,8 @@ func TestLibrariesOfNodeAreKnownByWhatTheyDo(t *testing.T) {
 		{"validate@node_modules/joi:lib/validator.js < show@app/server.js", classRuntime, ""},
 		{"ObjectSchema@node_modules/yup:yup/index.js < " +
 			"show@app/server.js", classRuntime, "schemas"},
+		{"clone@node_modules/yup:yup/index.js < required@node_modules/yup:yup/index.js < " +
+			"show@app/server.js", classRuntime, "schemas"},
 		{"_validate@node_modules/yup:yup/index.js < show@app/server.js", classRuntime, ""},
 		{"ZodType@node_modules/zod:lib/types.js < show@app/server.js", classRuntime, "schemas"},
 		{"object@node_modules/zod:classic/schemas.js < " +
