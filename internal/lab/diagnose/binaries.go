@@ -41,8 +41,8 @@ var binaries = []struct{ begins, does string }{
 	// Modules of Python: "[_json.cpython-312-x86_64-linux-gnu.so]".
 	{"_json.cpython-", "JSON"}, {"orjson.cpython-", "JSON"}, {"ujson.cpython-", "JSON"},
 	{"rapidjson.cpython-", "JSON"}, {"_pickle.cpython-", serializes},
-	{"_bcrypt.abi3", stretches}, {"_bcrypt.cpython-", stretches}, {"_yaml.cpython-", "YAML"},
-	{"_brotli.cpython-", compresses}, {"_brotli.abi3", compresses}, {"_regex.cpython-", matches},
+	{"_bcrypt.abi3", stretches}, {"_yaml.cpython-", "YAML"},
+	{"_brotli.cpython-", compresses}, {"_regex.cpython-", matches},
 	{"_elementtree.cpython-", "XML and HTML"}, {"pyexpat.cpython-", "XML and HTML"},
 }
 
