@@ -56,6 +56,7 @@ var stages = []struct {
 //	STAGE service DURATION       how long each request takes
 //	STAGE failed KIND SHARE      the share of the requests that end in this way
 //	STAGE goodput RATE           requests that end well, per second
+//	STAGE answers BYTES          what the generator received for each request that ended well
 //	STAGE peak N                 the most requests that were under way at once
 //	STAGE connections RATE       connections that are made, per second
 //	STAGE kept N                 the number of connections that the generator keeps
@@ -161,6 +162,8 @@ func (f *fixture) set(stage string, words []string) error {
 		return err
 	case words[0] == "goodput":
 		step.Totals.Ended[measure.OK] = uint64(value * fixtureSeconds)
+	case words[0] == "answers":
+		step.Totals.BytesIn = uint64(value * float64(step.Totals.Ended[measure.OK]))
 	case words[0] == "kept":
 		step.Plan.Connections = int(value)
 	case words[0] == "peak":

@@ -276,6 +276,12 @@ const (
 	// TargetAppended is the prefix for the bytes by which a file has grown that the target has open.
 	// The absolute path follows.
 	TargetAppended = "target.files.appended_bytes."
+	// TargetOutputFile is the prefix for whether such a file is the standard output, or that for
+	// errors, of the process that writes to it. The absolute path follows.
+	TargetOutputFile = "target.output.file."
+	// TargetOutputPiped is the number of processes that write often, and of which one of these two
+	// is a pipe, a Unix socket or a terminal.
+	TargetOutputPiped = "target.output.piped"
 	// TargetOpened is the prefix for how often files of one folder, or one file, were seen to be
 	// opened. The absolute path follows.
 	TargetOpened = "target.files.opened."

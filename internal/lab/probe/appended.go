@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"bufio"
 	"cmp"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -10,22 +12,30 @@ import (
 	"strings"
 )
 
-// Descriptors are looked at if a process has made at least manyWrites since the last sample, of at
-// most smallWrites bytes on average.
-const manyWrites, smallWrites = 50, 1024
+// Descriptors are looked at if a process has made at least fewWrites since the last sample, of at most
+// largeWrites bytes on average: lines that are gathered take one to three calls for each request, and
+// an answer beside them may be large. Who has made at least manyWrites writes often.
+const fewWrites, largeWrites, manyWrites = 10, 64 << 10, 50
 
-// appended counts by how much files have grown to which processes write often, and little at a time: a
-// log to which lines go one by one. How far each descriptor has come tells it. To ask for the size of
-// a file could take forever, where another machine has it.
+// appended counts by how much files have grown to which processes write, a log for example, and which
+// processes write where no file grows. How far each descriptor has come tells the size of a file. To
+// ask for it could take forever, where another machine has the file.
 type appended struct {
 	last  map[string]writing // by path, at the last look
 	files map[string]float64 // bytes by which each of at most maxFiles has grown
-	text  [512]byte
+	// outputs are those of files that were the standard output, or that for errors, of a process.
+	outputs map[string]bool
+	piped   int // processes that write often and have another one than a file, at the last look
+	local   localSockets
+	text    [512]byte
 }
 
 // writing is how far a file has been written, in bytes. inode is 0 where the kernel does not tell it
-// (before Linux 5.14).
-type writing struct{ inode, at float64 }
+// (before Linux 5.14). output says that it is the standard output of a process, or that for errors.
+type writing struct {
+	inode, at float64
+	output    bool
+}
 
 // look compares how far files were written with the last look. A file that was not open then, or is
 // another one, or was begun anew, counts from now on. Of several descriptors of a file the furthest
@@ -33,9 +43,10 @@ type writing struct{ inode, at float64 }
 func (a *appended) look(root string, now, before map[int]ioCalls) {
 	open := map[string]writing{}
 	left := maxOpenLooked
+	a.piped = 0
 	for _, pid := range slices.Sorted(maps.Keys(now)) {
 		more := now[pid].since(before[pid])
-		if more.writes < manyWrites || more.writtenBytes > smallWrites*more.writes || left <= 0 {
+		if more.writes < fewWrites || more.writtenBytes > largeWrites*more.writes || left <= 0 {
 			continue
 		}
 		process := filepath.Join(root, strconv.Itoa(pid))
@@ -44,18 +55,8 @@ func (a *appended) look(root string, now, before map[int]ioCalls) {
 			continue
 		}
 		left -= len(names)
-		for _, name := range names {
-			file, err := os.Readlink(filepath.Join(process, "fd", name))
-			if err != nil || !regular(file) {
-				continue
-			}
-			info, err := readSmall(filepath.Join(process, "fdinfo", name), a.text[:])
-			w, writes := parseWriting(info)
-			file = strings.ToValidUTF8(file, "?")
-			if other, known := open[file]; err == nil && writes &&
-				(!known || other.inode == w.inode && other.at < w.at) {
-				open[file] = w
-			}
+		if a.lookAt(root, process, names, open) && more.writes >= manyWrites {
+			a.piped++
 		}
 	}
 	grown := map[string]float64{}
@@ -66,6 +67,44 @@ func (a *appended) look(root string, now, before map[int]ioCalls) {
 	}
 	a.last = open
 	a.add(grown)
+	for file := range a.files {
+		if open[file].output {
+			a.outputs[file] = true
+		}
+	}
+}
+
+// lookAt adds the files that a process writes to. piped reports whether its standard output, or that
+// for errors, is a pipe, a Unix socket or a terminal.
+func (a *appended) lookAt(root, process string, names []string, open map[string]writing) (piped bool) {
+	for _, name := range names {
+		file, err := os.Readlink(filepath.Join(process, "fd", name))
+		if err != nil {
+			continue
+		}
+		output := name == "1" || name == "2"
+		if output && !piped {
+			piped = terminal(file) || strings.HasPrefix(file, "pipe:[") || a.local.is(root, process, file)
+		}
+		if !regular(file) {
+			continue
+		}
+		info, err := readSmall(filepath.Join(process, "fdinfo", name), a.text[:])
+		w, writes := parseWriting(info)
+		file = strings.ToValidUTF8(file, "?")
+		other, known := open[file]
+		if err != nil || !writes || known && other.inode != w.inode {
+			continue
+		}
+		w.at, w.output = max(w.at, other.at), output || other.output
+		open[file] = w
+	}
+	return piped
+}
+
+// terminal reports whether a descriptor's target is a terminal, or may be one: /dev/console.
+func terminal(name string) bool {
+	return begins(name, []string{"/dev/pts/", "/dev/tty", "/dev/console"})
 }
 
 // parseWriting parses the kernel's fdinfo of a descriptor; writes is false if it is only read from, or
@@ -73,14 +112,14 @@ func (a *appended) look(root string, now, before map[int]ioCalls) {
 func parseWriting(info []byte) (w writing, writes bool) {
 	// Flags are octal. Their last digit, which has the mode, is the same in a decimal number.
 	mode := int(number(info, "\nflags:")) % 10 & 3
-	return writing{number(info, "\nino:"), number(info, "pos:")}, mode != 0
+	return writing{inode: number(info, "\nino:"), at: number(info, "pos:")}, mode != 0
 }
 
 // add counts how much files have grown. The first maxFiles count, and of those that begin to grow at
 // the same time those that grow most.
 func (a *appended) add(grown map[string]float64) {
 	if a.files == nil {
-		a.files = make(map[string]float64)
+		a.files, a.outputs = make(map[string]float64), make(map[string]bool)
 	}
 	for _, file := range slices.SortedFunc(maps.Keys(grown), func(x, y string) int {
 		return cmp.Or(cmp.Compare(grown[y], grown[x]), strings.Compare(x, y))
@@ -89,4 +128,46 @@ func (a *appended) add(grown map[string]float64) {
 			a.files[file] += grown[file]
 		}
 	}
+}
+
+const (
+	// maxLocalAsked bounds the sockets that are looked up in the kernel's table of Unix sockets, and
+	// maxLocalTable the bytes of it that are read.
+	maxLocalAsked, maxLocalTable = 64, 1 << 20
+)
+
+// localSockets tells which sockets are Unix sockets, by what the link of a descriptor says. Each is
+// looked up once.
+type localSockets map[string]bool
+
+// is reports whether a descriptor's target is a Unix socket: one of the process's network namespace,
+// or of this program's, as for a service that systemd gave a namespace of its own and its journal.
+func (l *localSockets) is(root, process, link string) bool {
+	inode, socket := strings.CutPrefix(link, "socket:[")
+	inode, socket2 := strings.CutSuffix(inode, "]")
+	if local, known := (*l)[link]; known || !socket || !socket2 || len(*l) >= maxLocalAsked {
+		return local
+	}
+	if *l == nil {
+		*l = localSockets{}
+	}
+	(*l)[link] = localIn(filepath.Join(process, "net/unix"), inode) ||
+		localIn(filepath.Join(root, "net/unix"), inode)
+	return (*l)[link]
+}
+
+// localIn reports whether a table of Unix sockets has an inode. It is the seventh of its columns.
+func localIn(table, inode string) bool {
+	f, err := os.Open(table)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(io.LimitReader(f, maxLocalTable))
+	for lines.Scan() {
+		if columns := strings.Fields(lines.Text()); len(columns) > 6 && columns[6] == inode {
+			return true
+		}
+	}
+	return false
 }

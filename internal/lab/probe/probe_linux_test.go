@@ -361,6 +361,7 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 		measure.Behind, measure.Doing, "target.gc.",
 		measure.TargetSafepoints, measure.TargetSafepointTime, measure.OthersCPU,
 		measure.TargetOpened, measure.TargetLocked, measure.TargetAppended,
+		measure.TargetOutputFile,
 		"target.threads.hottest_share",
 		"target.threads.full", // from the second look on
 	}

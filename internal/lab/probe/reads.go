@@ -27,7 +27,7 @@ var errReadsDenied = errors.New("what the target reads may not be seen: run as t
 
 // reads reports the target's read and write calls, the folders and files that it was seen to open, and
 // the files that grow. It costs 10 µs per process. If processes make many small reads, it also costs
-// 5 µs per descriptor looked at (BenchmarkReads), at most 256 of them; many small writes cost 7 µs each.
+// 5 µs per descriptor looked at (BenchmarkReads), at most 256 of them; ten writes cost 7 µs each.
 type reads struct {
 	of       *processes
 	before   map[int]ioCalls // per process, at the last look
@@ -86,7 +86,11 @@ func (r *reads) Read(into map[string]float64) error {
 	into[measure.TargetWrites], into[measure.TargetWrittenBytes] = all.writes, all.writtenBytes
 	for path, n := range r.appended.files {
 		into[measure.TargetAppended+path] = n
+		if r.appended.outputs[path] {
+			into[measure.TargetOutputFile+path] = 1
+		}
 	}
+	into[measure.TargetOutputPiped] = float64(r.appended.piped)
 	for _, opened := range []map[string]float64{r.folders, r.files} {
 		for path, n := range opened {
 			into[measure.TargetOpened+path] = n

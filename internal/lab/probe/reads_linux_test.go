@@ -66,13 +66,13 @@ func TestFilesThatGrowByManySmallWritesAreCounted(t *testing.T) {
 		return s.Sample(1).Values
 	}
 	known := write(manyWrites, 10)[name] // the file's size is known from now on
-	// Large writes are not looked into.
+	// Of very large writes the files are not looked for.
 	for i, c := range []struct {
 		times, bytes int
 		grown        float64
 	}{
 		{manyWrites, 10, 10 * manyWrites}, {manyWrites, 20, 30 * manyWrites},
-		{manyWrites, 10 * smallWrites, 30 * manyWrites}, {manyWrites, 10, 30 * manyWrites},
+		{manyWrites, 10 * largeWrites, 30 * manyWrites}, {manyWrites, 10, 30 * manyWrites},
 	} {
 		values := write(c.times, c.bytes)
 		if grown := values[name] - known; grown != c.grown {

@@ -138,8 +138,14 @@ var Values = []measure.SampleName{
 		"its write calls: to files and pipes, and to sockets where it uses write(2) for these"),
 	measure.Counter(measure.TargetWrittenBytes, "the bytes that they took"),
 	measure.Counter(measure.TargetAppended+"<path>",
-		"bytes by which a file has grown that a process with many small writes writes to: the "+
-			"first eight files"),
+		"bytes by which a file has grown that a process with ten writes or more between two "+
+			"samples, of at most 64 KiB on average, writes to: the first eight files"),
+	measure.Gauge(measure.TargetOutputFile+"<path>",
+		"1 if such a file was seen to be the standard output, or that for errors, of a process "+
+			"that writes to it"),
+	measure.Gauge(measure.TargetOutputPiped,
+		"processes with 50 writes or more since the last sample of which one of these is a pipe, "+
+			"a Unix socket or a terminal"),
 	measure.Counter(measure.TargetOpened+"<path>",
 		"times that files of one folder, or one file, were open at a sample and not at the one "+
 			"before: the first eight folders and the first eight files"),
