@@ -10,10 +10,11 @@ import (
 // gathered, to a file or to the standard output.
 func loggingRule(r Rule) Rule {
 	r.Needs = []string{"profile:cpu|" + measure.TargetWrites}
-	r.Threshold += "; or, without a profile, over 10 small writes for each request beside its answer, " +
-		"at half of the line too, a tenth of the processor time in the kernel (a twentieth from 15 " +
-		"writes on), and files that grow by most of what is written, or a standard output that is " +
-		"no file; or a log that grows by over 1.5 kB for each request in fewer writes"
+	r.Threshold += "; or, without a profile, over 10 small writes for each request beside its " +
+		"answer, at half of the line too, a tenth of the processor time in the kernel (a " +
+		"twentieth from 15 writes on), and files that grow by most of what is written, or a " +
+		"standard output that is no file; or a log that grows by over 1.5 kB for each request " +
+		"in fewer writes"
 	judge := r.Judge
 	r.Judge = func(e *Evidence) *Finding {
 		if e.AtLine.Profile(kindCPU) != nil {
@@ -72,7 +73,8 @@ func (e *Evidence) lineMost() float64 {
 	return 30e-6
 }
 
-// linesCost returns the share of the processor time that so many lines for each request cost at most.
+// linesCost returns the share of the processor time that so many lines for each request cost at
+// most.
 func (e *Evidence) linesCost(lines float64) float64 {
 	each := e.AtLine.PerRequest(measure.TargetCPU)
 	return min(e.lineMost()*lines/max(each, 1e-9), readingMost)
@@ -95,8 +97,8 @@ func (e *Evidence) kernelWrites(lines float64) bool {
 // what tells where they go.
 func (e *Evidence) linesFound(line, half, each, sure float64, where string, fact Fact) *Finding {
 	return &Finding{
-		Claim: fmt.Sprintf("Lines are written one by one for each request: %s write calls, of %s each%s",
-			number(line), size(each), where),
+		Claim: fmt.Sprintf("Lines are written one by one for each request: %s write calls, of %s "+
+			"each%s", number(line), size(each), where),
 		Rank:       Cost,
 		Confidence: sure,
 		Evidence: []Fact{
@@ -127,16 +129,16 @@ func (e *Evidence) writesLines(line, half *written) *Finding {
 }
 
 const (
-	// muchLogged is the minimum number of bytes of the lines for a request if their number is not that
-	// of the calls, or may not be. A line for each request, even of JSON, is shorter.
+	// muchLogged is the minimum number of bytes of the lines for a request if their number is not
+	// that of the calls, or may not be. A line for each request, even of JSON, is shorter.
 	muchLogged = 1500
 	// usualLine is how many bytes a line is taken to have if it is not known how many there are.
 	usualLine = 150
 )
 
-// gathersLines is the finding that many lines are written to a log for each request, a few kilobytes
-// at a time, as streams and buffered appenders do; nil if they are not. The kernel has little to do
-// then. How many lines these are is not known.
+// gathersLines is the finding that many lines are written to a log for each request, a few
+// kilobytes at a time, as streams and buffered appenders do; nil if they are not. The kernel has
+// little to do then. How many lines these are is not known.
 func (e *Evidence) gathersLines(line, half *written) *Finding {
 	lines := line.logged / usualLine
 	if line.logged < muchLogged || line.calls-line.asked >= manyLines ||
@@ -144,8 +146,8 @@ func (e *Evidence) gathersLines(line, half *written) *Finding {
 		return nil
 	}
 	return &Finding{
-		Claim: fmt.Sprintf("Many lines are logged for each request: %s grew by %s, some %s lines of %s",
-			line.logs, size(line.logged), number(lines), size(usualLine)),
+		Claim: fmt.Sprintf("Many lines are logged for each request: %s grew by %s, some %s lines "+
+			"of %s", line.logs, size(line.logged), number(lines), size(usualLine)),
 		Rank:       Cost,
 		Confidence: .5,
 		Evidence: []Fact{
@@ -158,11 +160,11 @@ func (e *Evidence) gathersLines(line, half *written) *Finding {
 }
 
 const (
-	// shortLine is the least mean number of bytes of a line if other calls may be among them.
-	// What wakes an event loop has 1 or 8 bytes, and the frame around a piece of an answer 31 at most.
+	// shortLine is the least mean number of bytes of a line if other calls may be among them. What
+	// wakes an event loop has 1 or 8 bytes, and the frame around a piece of an answer 31 at most.
 	shortLine = 60
-	// usualQuestion is how many bytes a question to a store is taken to have. Its answer is counted,
-	// its length is not.
+	// usualQuestion is how many bytes a question to a store is taken to have. Its answer is
+	// counted, its length is not.
 	usualQuestion = 200
 	// someRest is the minimum share of the written bytes that is left for lines. What a request's
 	// answer has is known to some percent.
@@ -187,6 +189,9 @@ func (e *Evidence) pipesLines(line, half *written) *Finding {
 	}
 	return e.linesFound(calls, before, each, .6,
 		", to its standard output, a pipe, a socket or a terminal",
-		Fact{What: "processes that write often and whose standard output, or that for errors, is no file",
-			Value: number(e.AtLine.Median(measure.TargetOutputPiped))})
+		Fact{
+			What: "processes that write often and whose standard output, or that for errors, is " +
+				"no file",
+			Value: number(e.AtLine.Median(measure.TargetOutputPiped)),
+		})
 }

@@ -13,7 +13,8 @@ func TestLinesThatAreWrittenOneByOneAreSeenWithoutAProfile(t *testing.T) {
 	const file = "target.files.appended_bytes./srv/app.log"
 	lines := []string{
 		"all target.writes += 60000", "half target.writes += 30000", "all goodput 1000",
-		"half goodput 500", "all target.written_bytes += 5400000", "half target.written_bytes += 2700000",
+		"half goodput 500",
+		"all target.written_bytes += 5400000", "half target.written_bytes += 2700000",
 		"all " + file + " += 5000000", "half " + file + " += 2500000", "all target.cpu.seconds += 1.6",
 		"all target.cpu.system_seconds += .25", "all host.cpu.busy_seconds += 1.8",
 	}
@@ -54,7 +55,8 @@ func TestLinesThatAreWrittenOneByOneAreSeenWithoutAProfile(t *testing.T) {
 	}
 }
 
-// each returns the lines of a fixture in which a counter grows by so much for each request at all rates.
+// each returns the lines of a fixture in which a counter grows by so much for each request at all
+// rates.
 func each(name string, n float64) (lines []string) {
 	for _, s := range stages {
 		lines = append(lines, fmt.Sprintf("%s %s += %v", s.name, name, n*s.rate))
@@ -73,8 +75,11 @@ func logger(kernel, calls, bytes, answer float64) []string {
 	)
 }
 
-const appLog, dataFile = "target.files.appended_bytes./srv/app.log",
-	"target.files.appended_bytes./srv/orders.dat"
+const (
+	appLog     = "target.files.appended_bytes./srv/app.log"
+	dataFile   = "target.files.appended_bytes./srv/orders.dat"
+	writeAhead = "target.files.appended_bytes./srv/log.db-wal"
+)
 
 func TestTheAnswerIsTakenOffWhatIsWritten(t *testing.T) {
 	lines := slices.Concat(logger(.15, 16, 15*150+8192, 8192), each(appLog, 15*150))
@@ -89,14 +94,22 @@ func TestTheAnswerIsTakenOffWhatIsWritten(t *testing.T) {
 		t.Errorf("the answer is sent: found %+v", f)
 	}
 	for name, c := range map[string][]string{
-		"an answer in pieces":                logger(.15, 40, 40*2000, 40*2000),
-		"pieces, and an access log":          append(logger(.15, 41, 40*2000+300, 40*2000), each(appLog, 300)...),
-		"pieces, and a long line":            append(logger(.15, 13, 12*2000+900, 12*2000), each(appLog, 900)...),
-		"small pieces, and a record":         append(logger(.15, 21, 20*100+900, 20*100), each(dataFile, 900)...),
-		"an answer, and one line":            append(logger(.15, 2, 8192+200, 8192), each(appLog, 200)...),
-		"it asks a store, and logs a little": slices.Concat(logger(.15, 22, 20*80+8192+200, 8192), each(appLog, 200), asksEach(20)),
-		"SQLite's write-ahead log, by lseek": append(logger(.15, 41, 40*2060+500, 500), each("target.files.appended_bytes./srv/a.db-wal", 40*2060)...),
-		"the same with pages of 1 KiB":       append(logger(.15, 41, 40*524+500, 500), each("target.files.appended_bytes./srv/a.db-wal", 40*524)...),
+		"an answer in pieces": logger(.15, 40, 40*2000, 40*2000),
+		"pieces, and an access log": append(logger(.15, 41, 40*2000+300, 40*2000),
+			each(appLog, 300)...),
+		"pieces, and a long line": append(logger(.15, 13, 12*2000+900, 12*2000),
+			each(appLog, 900)...),
+		"small pieces, and a record": append(logger(.15, 21, 20*100+900, 20*100),
+			each(dataFile, 900)...),
+		"an answer, and one line": append(logger(.15, 2, 8192+200, 8192), each(appLog, 200)...),
+		"an answer, and two records": append(logger(.15, 3, 8192+2400, 8192),
+			each(dataFile, 2400)...),
+		"it asks a store, and logs a little": slices.Concat(
+			logger(.15, 22, 20*80+8192+200, 8192), each(appLog, 200), asksEach(20)),
+		"SQLite's write-ahead log, by lseek": append(logger(.15, 41, 40*2060+500, 500),
+			each(writeAhead, 40*2060)...),
+		"the same with pages of 1 KiB": append(logger(.15, 41, 40*524+500, 500),
+			each(writeAhead, 40*524)...),
 		"it asks a store over a Unix socket": append(logger(.15, 22, 20*80+8192+200, 8192),
 			"all target.outgoing.to.unix:/run/db.sock = 5"),
 	} {
@@ -121,7 +134,8 @@ func TestLinesThatHardlyNeedTheKernelAreSeenIfTheyAreMany(t *testing.T) {
 		kernel, calls float64
 		want          bool
 	}{
-		"Java's loggers": {.08, 20, true}, "hardly any": {.04, 20, false}, "fewer lines": {.08, 13, false},
+		"Java's loggers": {.08, 20, true}, "hardly any": {.04, 20, false},
+		"fewer lines": {.08, 13, false},
 	} {
 		f := diagnosed(t, slices.Concat(logger(c.kernel, c.calls+1, c.calls*100+500, 500),
 			each(dataFile, c.calls*100))...).found("logging-hot")
@@ -131,7 +145,8 @@ func TestLinesThatHardlyNeedTheKernelAreSeenIfTheyAreMany(t *testing.T) {
 	}
 	// Lines beside far more work.
 	f := diagnosed(t, slices.Concat(logger(.08, 21, 2500, 500), each(dataFile, 2000),
-		each("target.cpu.seconds", .02), each("target.cpu.system_seconds", .0016))...).found("logging-hot")
+		each("target.cpu.seconds", .02), each("target.cpu.system_seconds", .0016))...).
+		found("logging-hot")
 	if f != nil {
 		t.Errorf("they cost little: found %+v", f)
 	}
@@ -153,8 +168,8 @@ func TestGatheredLinesAreSeenInWhatLooksLikeALog(t *testing.T) {
 		"a service that appends records":  each(dataFile, 3000),
 		"an access log":                   each(appLog, 300),
 		"no more of it at half":           append(each(appLog, 3000), "half "+appLog+" += 3000000"),
-		"LevelDB's log":                   each("target.files.appended_bytes./srv/db/000012.log", 3000),
-		"SQLite's log":                    each("target.files.appended_bytes./srv/log.db-wal", 3000),
+		"LevelDB's log":                   each(measure.TargetAppended+"/srv/db/000012.log", 3000),
+		"SQLite's log":                    each(writeAhead, 3000),
 		"it asks a store again and again": append(each(appLog, 3000), asksEach(20)...),
 		"much other work": slices.Concat(each(appLog, 3000), each("target.cpu.seconds", .02),
 			each("target.cpu.system_seconds", .002)),
@@ -190,8 +205,8 @@ func TestWhatLooksLikeALogIsKnownByItsName(t *testing.T) {
 func TestLinesToAStandardOutputThatIsNoFileAreSeen(t *testing.T) {
 	piped := append(logger(.15, 21, 20*150+6000, 6000), "all target.output.piped = 1")
 	f := diagnosed(t, piped...).found("logging-hot")
-	if f == nil || !f.says("Lines are written one by one for each request: 20.0 write calls, of 150 B "+
-		"each, to its standard output, a pipe") || f.Rank != Cost || f.Gain.Factor <= 1.2 {
+	if f == nil || !f.says("Lines are written one by one for each request: 20.0 write calls, of "+
+		"150 B each, to its standard output, a pipe") || f.Rank != Cost || f.Gain.Factor <= 1.2 {
 		t.Errorf("found %+v", f)
 	}
 	f = diagnosed(t, append(append(piped, each("target.writes", 24)...), asksEach(3)...)...).
@@ -208,16 +223,20 @@ func TestLinesToAStandardOutputThatIsNoFileAreSeen(t *testing.T) {
 		},
 		"a database that is not counted": {"all target.outgoing.to.192.0.2.7:5432 = 5"},
 		"a connection for each request":  {"all host.tcp.opened_active += 2000", "all connections 10"},
-		"a pool of processes":            {"all target.threads.at.python3;pipe;read;pipe_read = 3", "all" + usedBy + "python3 += 1"},
+		"a pool of processes": {
+			"all target.threads.at.python3;pipe;read;pipe_read = 3", "all" + usedBy + "python3 += 1",
+		},
 		"pairs of sockets": {
-			"all target.threads.at.node;socket_read;read;unix_stream_data_wait = 3", "all" + usedBy + "node += 1",
+			"all target.threads.at.node;socket_read;read;unix_stream_data_wait = 3",
+			"all" + usedBy + "node += 1",
 		},
 		"a large answer in pieces": {"all answers 9000"},
 		"what wakes an event loop": each("target.written_bytes", 6000+20*8),
-		"an access log":            append(each("target.writes", 2), each("target.written_bytes", 6200)...),
-		"no more of them at half":  {"half target.writes += 30000"},
-		"no work for the kernel":   each("target.cpu.system_seconds", .00005),
-		"sent or not":              {"all answers 11000"},
+		"an access log": append(each("target.writes", 2),
+			each("target.written_bytes", 6200)...),
+		"no more of them at half": {"half target.writes += 30000"},
+		"no work for the kernel":  each("target.cpu.system_seconds", .00005),
+		"sent or not":             {"all answers 11000"},
 		"pieces, and an access log": append(each("target.writes", 13),
 			append(each("target.written_bytes", 12*300+900), "all answers 3600")...),
 	} {

@@ -69,8 +69,8 @@ func (e *Evidence) askedAt(m *Moment) (sum float64) {
 	return sum
 }
 
-// asksUncounted reports whether the service asks others of whom it is not known how often: over Unix
-// sockets, or over TCP where the kernel does not tell. A name server is asked less than once.
+// asksUncounted reports whether the service asks others of whom it is not known how often: over
+// Unix sockets, or over TCP where the kernel does not tell. A name server is asked less than once.
 func (e *Evidence) asksUncounted() bool {
 	counted := e.sampledOf(measure.OutgoingExchanges)
 	return slices.ContainsFunc(e.sampledOf(measure.OutgoingTo), func(to string) bool {
@@ -78,16 +78,16 @@ func (e *Evidence) asksUncounted() bool {
 	})
 }
 
-// asksOverPipes reports whether a process of the service waits for what another one writes to a pipe
-// or a pair of sockets, as helpers and pools of processes do.
+// asksOverPipes reports whether a process of the service waits for what another one writes to a
+// pipe or a pair of sockets, as helpers and pools of processes do.
 func (e *Evidence) asksOverPipes() bool {
 	return slices.ContainsFunc(e.sampledOf(measure.ThreadsCPU), func(thread string) bool {
 		return e.readsPipes(thread) != ""
 	})
 }
 
-// grows returns which files of a kind grow, in words, and by how many bytes for each request: the one
-// that grows most is named. Each worker may have its own.
+// grows returns which files of a kind grow, in words, and by how many bytes for each request: the
+// one that grows most is named. Each worker may have its own.
 func (m *Moment) grows(kind func(path string) bool) (files string, each float64) {
 	most, others := 0.0, -1
 	for _, name := range slices.Sorted(maps.Keys(m.last())) {
@@ -109,8 +109,8 @@ func (m *Moment) grows(kind func(path string) bool) (files string, each float64)
 
 var (
 	// noLogs are words with "log" that are about something else, or about the log of a database.
-	noLogs = regexp.MustCompile(`catalog|\bblog|dialog|analog|backlog|prolog|epilog|login|logo|logic|` +
-		`logist|binlog|oplog|commitlog|redolog|undolog|changelog|translog|walog|\bwal\.log`)
+	noLogs = regexp.MustCompile(`catalog|\bblog|dialog|analog|backlog|prolog|epilog|login|logo|` +
+		`logic|logist|binlog|oplog|commitlog|redolog|undolog|changelog|translog|walog|\bwal\.log`)
 	// numbered is the name of the log of a store that keeps everything in such files: LevelDB,
 	// RocksDB, Kafka.
 	numbered = regexp.MustCompile(`^[0-9]+\.log$`)
@@ -120,8 +120,8 @@ var (
 	database = regexp.MustCompile(`\.(db|sqlite3?)(-wal|-journal|-shm)?$|-(wal|journal)$`)
 )
 
-// ofDatabase reports whether a file is SQLite's, by its name. It writes at a place of its choice, so
-// that the file does not appear to grow, unless it was built for systems that cannot.
+// ofDatabase reports whether a file is SQLite's, by its name. It writes at a place of its choice,
+// so that the file does not appear to grow, unless it was built for systems that cannot.
 func ofDatabase(path string) bool { return database.MatchString(strings.ToLower(path)) }
 
 // namedLog reports whether a path looks like that of a log.

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// Descriptors are looked at if a process has made at least fewWrites since the last sample, of at most
-// largeWrites bytes on average: lines that are gathered take one to three calls for each request, and
-// an answer beside them may be large. Who has made at least manyWrites writes often.
+// Descriptors are looked at if a process has made at least fewWrites since the last sample, of at
+// most largeWrites bytes on average: lines that are gathered take one to three calls for each
+// request, and an answer beside them may be large. Who has made at least manyWrites writes often.
 const fewWrites, largeWrites, manyWrites = 10, 64 << 10, 50
 
-// appended counts by how much files have grown to which processes write, a log for example, and which
-// processes write where no file grows. How far each descriptor has come tells the size of a file. To
-// ask for it could take forever, where another machine has the file.
+// appended counts by how much files have grown to which processes write, a log for example, and
+// which processes write where no file grows. How far each descriptor has come tells the size of a
+// file. To ask for it could take forever, where another machine has the file.
 type appended struct {
 	last  map[string]writing // by path, at the last look
 	files map[string]float64 // bytes by which each of at most maxFiles has grown
@@ -30,8 +30,9 @@ type appended struct {
 	text    [512]byte
 }
 
-// writing is how far a file has been written, in bytes. inode is 0 where the kernel does not tell it
-// (before Linux 5.14). output says that it is the standard output of a process, or that for errors.
+// writing is how far a file has been written, in bytes. inode is 0 where the kernel does not tell
+// it (before Linux 5.14). output says that it is the standard output of a process, or that for
+// errors.
 type writing struct {
 	inode, at float64
 	output    bool
@@ -74,9 +75,11 @@ func (a *appended) look(root string, now, before map[int]ioCalls) {
 	}
 }
 
-// lookAt adds the files that a process writes to. piped reports whether its standard output, or that
-// for errors, is a pipe, a Unix socket or a terminal.
-func (a *appended) lookAt(root, process string, names []string, open map[string]writing) (piped bool) {
+// lookAt adds the files that a process writes to. piped reports whether its standard output, or
+// that for errors, is a pipe, a Unix socket or a terminal.
+func (a *appended) lookAt(root, process string, names []string,
+	open map[string]writing,
+) (piped bool) {
 	for _, name := range names {
 		file, err := os.Readlink(filepath.Join(process, "fd", name))
 		if err != nil {
@@ -84,7 +87,8 @@ func (a *appended) lookAt(root, process string, names []string, open map[string]
 		}
 		output := name == "1" || name == "2"
 		if output && !piped {
-			piped = terminal(file) || strings.HasPrefix(file, "pipe:[") || a.local.is(root, process, file)
+			piped = terminal(file) || strings.HasPrefix(file, "pipe:[") ||
+				a.local.is(root, process, file)
 		}
 		if !regular(file) {
 			continue
@@ -131,8 +135,8 @@ func (a *appended) add(grown map[string]float64) {
 }
 
 const (
-	// maxLocalAsked bounds the sockets that are looked up in the kernel's table of Unix sockets, and
-	// maxLocalTable the bytes of it that are read.
+	// maxLocalAsked bounds the sockets that are looked up in the kernel's table of Unix sockets,
+	// and maxLocalTable the bytes of it that are read.
 	maxLocalAsked, maxLocalTable = 64, 1 << 20
 )
 
@@ -140,8 +144,9 @@ const (
 // looked up once.
 type localSockets map[string]bool
 
-// is reports whether a descriptor's target is a Unix socket: one of the process's network namespace,
-// or of this program's, as for a service that systemd gave a namespace of its own and its journal.
+// is reports whether a descriptor's target is a Unix socket: one of the process's network
+// namespace, or of this program's, as for a service that systemd gave a namespace of its own and
+// its journal.
 func (l *localSockets) is(root, process, link string) bool {
 	inode, socket := strings.CutPrefix(link, "socket:[")
 	inode, socket2 := strings.CutSuffix(inode, "]")

@@ -14,8 +14,8 @@ import (
 	"plimsoll/internal/lab/measure"
 )
 
-// writer starts a process that writes lines of 20 bytes to its standard output, as many as it is asked
-// for. Its other output is nothing that counts.
+// writer starts a process that writes lines of 20 bytes to its standard output, as many as it is
+// asked for. Its other output is nothing that counts.
 func writer(t *testing.T, output *os.File) (pid int, write func(lines int)) {
 	t.Helper()
 	ask, asked, err := os.Pipe()
@@ -83,7 +83,8 @@ func TestAStandardOutputThatIsNoFileIsToldOfWhoWritesOften(t *testing.T) {
 
 func TestATerminalIsNoFile(t *testing.T) {
 	for name, want := range map[string]bool{
-		"/dev/pts/3": true, "/dev/tty1": true, "/dev/console": true, "/dev/null": false, "/srv/dev/tty": false,
+		"/dev/pts/3": true, "/dev/tty1": true, "/dev/console": true,
+		"/dev/null": false, "/srv/dev/tty": false,
 	} {
 		if terminal(name) != want {
 			t.Errorf("%s: %v", name, !want)
