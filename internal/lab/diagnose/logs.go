@@ -112,8 +112,8 @@ func (e *Evidence) linesFound(line, half, each, sure float64, where string, fact
 	}
 }
 
-// writesLines is the finding that lines are written to a file one by one for each request, from what
-// the process asks of the kernel; nil if they are not.
+// writesLines is the finding that lines are written to a file one by one for each request, from
+// what the process asks of the kernel; nil if they are not.
 func (e *Evidence) writesLines(line, half *written) *Finding {
 	each := line.bytes / max(line.calls, 1e-9)
 	// Beside an answer, which may have been written in pieces, a line or two do not make many.

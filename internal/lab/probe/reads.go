@@ -25,9 +25,10 @@ const (
 var errReadsDenied = errors.New("what the target reads may not be seen: run as the same user, or " +
 	"as root")
 
-// reads reports the target's read and write calls, the folders and files that it was seen to open, and
-// the files that grow. It costs 10 µs per process. If processes make many small reads, it also costs
-// 5 µs per descriptor looked at (BenchmarkReads), at most 256 of them; ten writes cost 7 µs each.
+// reads reports the target's read and write calls, the folders and files that it was seen to open,
+// the files that grow, and the processes whose standard output is no file. It costs 10 µs per
+// process. If processes make many small reads, it also costs 5 µs per descriptor looked at
+// (BenchmarkReads), at most 256 of them. If they make ten writes, it costs 7 µs for each.
 type reads struct {
 	of       *processes
 	before   map[int]ioCalls // per process, at the last look
