@@ -24,7 +24,7 @@ import java.util.concurrent.ThreadLocalRandom;
 
 public class Main {
     static final int LINES = 6, CARDS = 14_000_000, RIDES = 5000, BOATS = 240;
-    static final int CONNECTIONS = 48, ROUNDS = 5; // of a seal
+    static final int CONNECTIONS = 48, ROUNDS = 8; // of a seal
 
     /** A connection to Redis: commands are sent at once, and each is answered with a word. */
     static class Redis {
