@@ -105,6 +105,8 @@ var commonWastes = []waste{
 			"java.util.concurrent.ConcurrentLinkedQueue.contains",
 			"java.util.concurrent.ConcurrentLinkedDeque.size",
 			"java.util.concurrent.ConcurrentLinkedDeque.contains",
+			"java.util.stream.FindOps$FindOp.evaluateSequential",
+			"java.util.stream.MatchOps$MatchOp.evaluateSequential",
 			"java.lang.StringBuilder.insert",
 			"java.lang.StringBuilder.deleteCharAt", "rb_ary_includes", "rb_ary_shift",
 			"rb_ary_delete", "rb_ary_delete_at", "rb_ary_unshift_m", "rb_ary_index",

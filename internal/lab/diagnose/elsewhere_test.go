@@ -158,6 +158,11 @@ func TestWasteIsKnownInOtherLanguagesLibraries(t *testing.T) {
 			"mappers",
 		},
 		{measure.RuntimeJVM, "java.util.LinkedList.node < shop.Main.handle", "lists"},
+		{
+			measure.RuntimeJVM,
+			"shop.Main$Chart.lambda$mark$0 < java.util.stream.ReferencePipeline$2$1.accept < " +
+				"java.util.stream.FindOps$FindOp.evaluateSequential < shop.Main$Chart.mark", "lists",
+		},
 		{measure.RuntimeJVM, "java.util.HashMap$TreeNode.find < shop.Main.handle", "hashes"},
 		{measure.RuntimeCPython, "deepcopy@python3.11/copy.py < page@shop/app.py", "deep copies"},
 		{measure.RuntimeCPython, "scan@yaml/scanner.py < page@shop/app.py", "YAML"},

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"plimsoll/internal/lab/measure"
 )
 
 // helped is a service that has a program of another language do most of the work of a request, on
@@ -66,5 +68,42 @@ func TestAProgramThatIsAskedOverAPipeIsWhatRequestsWaitFor(t *testing.T) {
 		if f != nil && f.says(claim) {
 			t.Errorf("%s: found %+v", what, f)
 		}
+	}
+}
+
+// A service of Python that has started an nginx, and asks it over the network: all of it is measured as
+// the service.
+func TestAServerThatTheServiceHasStartedIsWhatKeepsProcessorsBusy(t *testing.T) {
+	lines := []string{
+		"all target.processes = 6", "all target.threads.cpu_seconds.nginx += .3",
+		"at-line target.threads.cpu_seconds.nginx += 1", "over target.threads.cpu_seconds.nginx += 1.1",
+		"all target.threads.cpu_seconds.python += .1", "at-line target.threads.cpu_seconds.python += .5",
+	}
+	f := ofRuntime(t, measure.RuntimeCPython, "", lines...).found("slow-dependency")
+	if f == nil || !f.says("busy with nginx, which the service has started") || f.Gain.Factor < 1.5 {
+		t.Errorf("found %+v", f)
+	}
+	store := strings.Split(strings.ReplaceAll(strings.Join(lines, "\n"), "nginx", "redis-server"), "\n")
+	if f := ofRuntime(t, measure.RuntimeCPython, "", store...).found("slow-dependency"); f == nil ||
+		!f.says("busy with redis-server") {
+		t.Errorf("a store: found %+v", f)
+	}
+	for what, line := range map[string]string{
+		"it does the lesser part": "at-line target.threads.cpu_seconds.nginx += .6",
+		"it is the whole thing":   "at-line target.threads.cpu_seconds.nginx += 1.45",
+		"it is one process":       "all target.processes = 1",
+		"processors are idle":     "at-line host.cpu.busy_seconds += 1.1",
+	} {
+		more := []string{line}
+		if what == "processors are idle" {
+			more = append(more, "at-line target.cpu.seconds += .9", "at-line target.threads.cpu_seconds.nginx += .6")
+		}
+		d := ofRuntime(t, measure.RuntimeCPython, "", slices.Concat(lines, more)...)
+		if f := d.found("slow-dependency"); f != nil && f.says("busy with nginx") {
+			t.Errorf("%s: found %v", what, names(d))
+		}
+	}
+	if d := ofRuntime(t, measure.RuntimeC, "nginx", lines...); d.found("slow-dependency") != nil {
+		t.Errorf("nginx is the service: found %v", names(d))
 	}
 }

@@ -40,10 +40,12 @@ func (e *Evidence) refuses(p *places) *Finding {
 	// Requests that are let in are as quick as ever, so other processes that keep the machine busy
 	// are not the reason.
 	half, own := e.Half.Service(), e.reserve(targetProcessor)
-	if half == 0 || own == nil || own.Share() >= own.waited() || e.Over.refused() < mostlyRefused ||
-		e.AtLine.refused() > e.Over.refused()/2 ||
-		e.Over.Goodput() > 1.25*e.AtLine.Goodput() {
+	if half == 0 || own == nil || own.Share() >= own.waited() ||
+		e.AtLine.refused() > e.Over.refused()/2 {
 		return nil
+	}
+	if e.Over.refused() < mostlyRefused || e.Over.Goodput() > 1.25*e.AtLine.Goodput() {
+		return e.refusesSome(p)
 	}
 	took := "are answered as quickly as ever"
 	if e.Over.Service() >= takesLonger*half {
@@ -76,6 +78,54 @@ func (e *Evidence) refuses(p *places) *Finding {
 	f.Advice = append(f.Advice, e.runtime().widens...)
 	f.Evidence = append(f.Evidence, e.askedFacts()...)
 	return f
+}
+
+// refusesSome is the finding that the service refuses a few of the requests, more than the objectives
+// allow, when many of them happen to come at once: a limit on how many may be inside, which is far above
+// their mean number. The others are as quick as ever. It returns nil if this is not so.
+func (e *Evidence) refusesSome(p *places) *Finding {
+	allowed := e.allowedErrors()
+	if !e.room() || e.Half.refused() > 0 || e.Over.Service() >= takesLonger*e.Half.Service() ||
+		allowed == 0 || e.Over.refused() < farMoreRefused*allowed ||
+		e.Over.refused()*float64(e.Over.Step.Totals.Ended.Total()) < fewestRefused {
+		return nil
+	}
+	p.refused = true
+	f := &Finding{
+		Claim: fmt.Sprintf("The service refuses requests when many come at once: beyond the line %s, and "+
+			"the others as quickly as ever, with %s inside on average, while it has processors to "+
+			"spare: a limit on how many may be inside, or a short queue", e.Over.refusal(),
+			number(e.Over.Inside())),
+		Rank:       Binding,
+		Confidence: .65,
+		Evidence:   append(e.refusalFacts(), e.concurrencyFacts(p)...),
+		Advice:     append(e.refusalAdvice(), e.runtime().widens...),
+		Gain:       e.gain(cure{}),
+		whatever:   true,
+	}
+	f.Evidence = append(f.Evidence, e.askedFacts()...)
+	return f
+}
+
+const (
+	// farMoreRefused is how many times the share of errors that the objectives allow must be refused
+	// beyond the line, and fewestRefused the minimum number, if a limit refuses some requests.
+	farMoreRefused, fewestRefused = 3, 5
+)
+
+// allowedErrors returns the share of requests that the objectives allow to fail; 0 if that is not known.
+func (e *Evidence) allowedErrors() float64 {
+	if e.Run.Result == nil {
+		return 0
+	}
+	for i := range e.Run.Result.Judgements {
+		for _, o := range e.Run.Result.Judgements[i].Objectives {
+			if strings.HasPrefix(o.Objective, "errors") {
+				return o.Allowed
+			}
+		}
+	}
+	return 0
 }
 
 // asksNobody reports whether requests that take long do not wait for what the service asks: it has

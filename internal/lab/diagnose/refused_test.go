@@ -1,6 +1,12 @@
 package diagnose
 
-import "testing"
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/lab/record"
+)
 
 func TestALimitThatRefusesRequestsIsTold(t *testing.T) {
 	lines := append([]string{
@@ -47,5 +53,42 @@ func TestALimitThatRefusesRequestsIsTold(t *testing.T) {
 	if f := diagnosed(t, both...).found("concurrency-limited"); f == nil ||
 		!f.says("are answered with an error, and 6.72 %") || !f.says("limit_req") {
 		t.Errorf("both: %+v", f)
+	}
+}
+
+// A limit on how many may be inside, far above their mean number, refuses a few when many come at once.
+func TestALimitThatRefusesAFewRequestsAtOnceIsTold(t *testing.T) {
+	lines := slices.Concat(idleService, []string{
+		"all service 10ms", "half service 10ms", "at-line service 10ms", "over service 10ms",
+		"all goodput 130", "half goodput 190", "at-line goodput 380", "over goodput 483",
+		"over failed bad_status .0096",
+	})
+	diagnosedWith := func(allowed float64, more ...string) *Diagnosis {
+		run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines, more)...).open(t)
+		for i := range run.Result.Judgements {
+			run.Result.Judgements[i].Objectives = []record.ObjectiveShare{
+				{Objective: "p99<50ms", Allowed: .01}, {Objective: "errors<0.1%", Allowed: allowed},
+			}
+		}
+		return Run(run)
+	}
+	f := diagnosedWith(.001).found("concurrency-limited")
+	if f == nil || !f.says("when many come at once") || !f.says("limit_conn") || f.Rank != Binding {
+		t.Errorf("found %+v", f)
+	}
+	if d := diagnosedWith(.01); d.found("concurrency-limited") != nil {
+		t.Errorf("the objectives allow as many: found %v", names(d))
+	}
+	for what, line := range map[string]string{
+		"some fail at any rate":   "all failed bad_status .0096",
+		"the others take longer":  "over service 40ms",
+		"the processors are busy": "at-line host.cpu.busy_seconds += 1.5",
+		"hardly any fail":         "over failed bad_status .002",
+		"some fail at half of it": "half failed bad_status .01",
+	} {
+		d := diagnosedWith(.001, line)
+		if f := d.found("concurrency-limited"); f != nil && f.says("when many come at once") {
+			t.Errorf("%s: found %+v", what, f)
+		}
 	}
 }

@@ -16,7 +16,8 @@ var concurrencyRules = []Rule{
 		Claim: "Few requests are inside at once, and the others wait for their turn",
 		Needs: []string{measure.TargetCPU},
 		Threshold: "as many inside as there are places, each for as long as a lone request " +
-			"takes, while processors are idle; or over 5 % are refused beyond the line, at once",
+			"takes, while processors are idle; or over 5 % are refused beyond the line, at once, or " +
+			"three times as many as the objectives allow while the others are as quick as ever",
 		Reason: "by Little's law the rate times the time that each is inside is how many are " +
 			"inside: when that stays the same, more requests only make a longer queue",
 		Judge: judgeConcurrency,
