@@ -53,7 +53,9 @@ var classes = []class{
 	{
 		name: classLogging,
 		functions: []string{
-			"log.", "log/slog.", "log/slog/internal/", "go.uber.org/zap.", "go.uber.org/zap/",
+			"log.", "log/slog.", "log/slog/internal/", "golang.org/x/exp/slog.",
+			"github.com/labstack/gommon/log.", "github.com/gofiber/fiber/v2/log.",
+			"go.uber.org/zap.", "go.uber.org/zap/",
 			"github.com/sirupsen/logrus.", "github.com/rs/zerolog.", "github.com/rs/zerolog/",
 			"github.com/go-kit/log.", "github.com/go-kit/kit/log.", "k8s.io/klog/",
 			"github.com/golang/glog.", "github.com/go-logr/", "github.com/apex/log.",
@@ -209,7 +211,7 @@ var classes = []class{
 			"java.io.FileInputStream.open0", "java.io.File.exists",
 		},
 		files: []string{
-			"node:fs", "fs/promises", "read/context", "glob.py", "linecache.py",
+			"fs/promises", "read/context", "glob.py", "linecache.py",
 			"pathlib.py", "pathlib/__init__.py", "pathlib/_local.py", "pathlib/_abc.py",
 			"genericpath.py", "<frozen genericpath>",
 		},
@@ -325,7 +327,8 @@ func classOf(stack []profile.Frame) string {
 		}
 		seen |= of
 	}
-	if seen == classBit(classFiles) && looksUpForWaste(stack) {
+	if seen == classBit(classFiles) && looksUpForWaste(stack) || seen == classBit(classJSON) &&
+		encodesWaste(stack) {
 		seen = 0
 	}
 	if seen != 0 {

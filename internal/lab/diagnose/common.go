@@ -10,7 +10,8 @@ var commonWastes = []waste{
 			"or keep them with the things",
 	},
 	{
-		what: "files that are read or written in small pieces",
+		what:        "files that are read or written in small pieces",
+		writesFiles: true,
 		functions: []string{
 			"os.(*File).Read", "os.(*File).Write", "os.(*File).WriteString", "os.(*File).ReadAt",
 			"os.(*File).Sync", "java.io.FileInputStream.read", "java.io.FileInputStream.read0",
@@ -61,12 +62,37 @@ var commonWastes = []waste{
 			"compress less (png.BestSpeed); read and write whole rows in the place of pixels",
 	},
 	{
+		what: "pictures that are decoded, scaled or drawn each time",
+		functions: []string{
+			"image/jpeg.Decode", "image/png.Decode", "image/gif.Decode", "image.Decode",
+			"golang.org/x/image/draw.", "golang.org/x/image/webp.Decode",
+			"github.com/nfnt/resize.", "github.com/disintegration/imaging.",
+			"javax.imageio.ImageIO.read", "sun.java2d.loops.", "java.awt.image.AffineTransformOp.",
+		},
+		common: true,
+		least:  mostHonest,
+		instead: "keep the small picture that was made of a large one as long as that does not " +
+			"change, or make it when the large one is stored",
+	},
+	{
+		what:   "tables of pandas that are gone through row by row",
+		parts:  goesThroughRows,
+		common: true,
+		instead: "compute with whole columns; or take the rows out once, as tuples or a list " +
+			"(itertuples, to_dict)",
+	},
+	{
 		what: "texts that are put together or taken apart by a format which is read each time " +
 			"(Sscanf, Sprintf, String.format, dates)",
 		functions: []string{
-			"fmt.Sscanf", "fmt.Sscan", "fmt.Fscan", "fmt.Fscanf", "fmt.Sprintf", "fmt.Sprint",
-			"fmt.Errorf", "java.lang.String.format", "java.util.Formatter.",
+			"fmt.Sscanf", "fmt.Sscan", "fmt.Sscanln", "fmt.Fscan", "fmt.Fscanf", "fmt.Fscanln",
+			"fmt.Sprintf", "fmt.Sprint", "fmt.Sprintln", "fmt.Fprintf", "fmt.Fprint", "fmt.Fprintln",
+			"fmt.Appendf", "fmt.Append", "fmt.Errorf", "java.lang.String.format", "java.util.Formatter.",
 			"java.text.MessageFormat.", "java.util.Scanner.", "java.text.SimpleDateFormat.parse",
+			"java.text.SimpleDateFormat.format", "java.text.DecimalFormat.format",
+			"java.time.format.DateTimeFormatter.parse", "java.time.format.DateTimeFormatter.format",
+			"java.time.format.DateTimeFormatter.formatTo",
+			"java.time.format.DateTimeFormatter.parseResolved0",
 			"System.String.Format", "date__parse",
 			"date_s__parse", "date_s__strptime", "strptime_internal", "__strptime_internal",
 			"zif_strtotime", "time.Parse", "time.ParseInLocation", "time.parse",
@@ -76,7 +102,8 @@ var commonWastes = []waste{
 		begins: []string{"__vfprintf_internal", "__vfscanf_internal", "__printf_fp"},
 		files: []string{
 			"_strptime.py", "parser/_parser.py", "arrow/parser.py", "pendulum/parser.py",
-			"moment/moment.js",
+			"moment/moment.js", "node_modules/moment", "node_modules/dayjs", "node_modules/luxon",
+			"node_modules/date-fns",
 		},
 		common: true,
 		instead: "read and write numbers with the functions that are for them (strconv, " +
@@ -87,6 +114,7 @@ var commonWastes = []waste{
 	{
 		what: "lists that are looked through for each element, or moved for each that is put in " +
 			"or taken out",
+		searchesLists: true,
 		functions: []string{
 			"slices.Contains", "slices.Index", "slices.IndexFunc", "slices.ContainsFunc",
 			"slices.Insert", "slices.Delete", "container/list.", "java.util.ArrayList.contains",
@@ -133,14 +161,17 @@ var commonWastes = []waste{
 			"sort.Slice", "sort.SliceStable", "sort.Sort", "sort.Stable", "sort.Ints",
 			"sort.Strings", "sort.Float64s", "slices.Sort", "slices.SortFunc",
 			"slices.SortStableFunc", "slices.Sorted", "slices.SortedFunc",
-			"slices.SortedStableFunc",
+			"slices.SortedStableFunc", "java.util.TimSort.", "java.util.ComparableTimSort.",
+			"java.util.DualPivotQuicksort.", "java.util.Arrays.sort", "list_sort_impl",
+			"rb_ary_sort_bang", "qsort_r",
 		},
+		begins: []string{"Builtins_ArrayTimSort", "Builtins_ArrayPrototypeSort", "std::__introsort_loop"},
 		common: true,
 		least:  mostHonest,
 		sorts:  true,
 		instead: "keep the list sorted, and put each new element in its place (a binary search, " +
 			"a tree); or sort once when it changes; where only the first few are needed, take " +
-			"them with a heap (container/heap)",
+			"them with a heap (container/heap, PriorityQueue, heapq.nsmallest)",
 	},
 	{
 		what:   "rows that are made into objects of a mapper, of which little is read",
@@ -148,8 +179,9 @@ var commonWastes = []waste{
 		files:  []string{"transformer/RawSqlResultsToEntityTransformer.js"},
 		common: true,
 		instead: "read plain rows where nothing is changed and saved (lean() in Mongoose, raw: " +
-			"true in Sequelize, getRawMany() in TypeORM), and only the columns and the rows " +
-			"that are needed",
+			"true in Sequelize, getRawMany() in TypeORM, values_list() in Django, columns in " +
+			"SQLAlchemy's select()), and only the columns and the rows that are needed; let the " +
+			"database sum and count",
 	},
 	{
 		what:      "tables that are read through, row by row, as no index fits",

@@ -14,7 +14,9 @@ import (
 type dependency struct {
 	process, address string
 	sample           string // the name of its processor time
-	pooled           bool   // a pooler stands between the service and it
+	pooled           bool   // another dependency stands between the service and it
+	// child says that the service has started it: it is part of what is measured as the service, too.
+	child bool
 	// used and over are the processors that it used at the line and beyond it.
 	used, over float64
 }
@@ -41,12 +43,15 @@ func (e *Evidence) dependencies() (all []dependency) {
 		if !is {
 			continue
 		}
+		used := e.AtLine.PerSecond(name)
 		all = append(all, dependency{
 			process: process,
 			address: address,
 			sample:  name,
-			used:    e.AtLine.PerSecond(name),
-			over:    e.Over.PerSecond(name),
+			// Its threads are among the service's.
+			child: used > 0 && near(used, e.AtLine.PerSecond(measure.ThreadsCPU+process), sameChild),
+			used:  used,
+			over:  e.Over.PerSecond(name),
 		})
 	}
 	all = append(all, e.behindPoolers(all)...)
@@ -57,6 +62,27 @@ func (e *Evidence) dependencies() (all []dependency) {
 	return all
 }
 
+// sameChild is how much the processor time of a dependency may differ from that of the threads of its
+// name in the service, if it is a child of the service. They are looked at at other times.
+const sameChild = 1.2
+
+// besides returns how many processors the service used at the line besides a dependency.
+func (e *Evidence) besides(d dependency) float64 {
+	used := e.AtLine.PerSecond(measure.TargetCPU)
+	if d.child {
+		used = max(used-d.used, 0)
+	}
+	return used
+}
+
+// spares returns the cure that leaves a dependency little to do.
+func (e *Evidence) spares(d dependency) cure {
+	if d.child {
+		return cure{saves: leftBehind * d.used / max(e.AtLine.PerSecond(measure.TargetCPU), 1e-9)}
+	}
+	return cure{elsewhere: leftBehind * d.used}
+}
+
 // poolers are programs that stand between a service and its stores, and pass on what they are asked,
 // and the stores that they speak for.
 var poolers = map[string][]string{
@@ -65,14 +91,32 @@ var poolers = map[string][]string{
 	"nutcracker": {"redis-server", "memcached"},
 }
 
+// storesBehind returns the names of the stores that a dependency may ask: a pooler those for which it
+// speaks, a service any.
+func storesBehind(d dependency) (all []string) {
+	if of := poolers[d.process]; of != nil {
+		return of
+	}
+	if s := d.store(); s != nil && (s.keyed || s.quick) {
+		return nil
+	}
+	for i := range stores {
+		if stores[i].keyed || stores[i].quick {
+			all = append(all, stores[i].processes...)
+		}
+	}
+	return all
+}
+
 // behindPoolers returns the stores that are asked through one of the services: the target has no
 // connection to them, so they are among the machine's other processes. What a store computes for
 // others too is another share of each request at half of the line, and is not counted.
 func (e *Evidence) behindPoolers(by []dependency) (all []dependency) {
 	for _, pooler := range by {
-		for _, process := range poolers[pooler.process] {
+		for _, process := range storesBehind(pooler) {
 			name := measure.OthersCPU + process
 			if e.AtLine.PerRequest(name) == 0 ||
+				slices.ContainsFunc(by, func(d dependency) bool { return d.process == process }) ||
 				!near(e.AtLine.PerRequest(name), e.Half.PerRequest(name), samePooled) {
 				continue
 			}
@@ -97,7 +141,7 @@ const samePooled = 1.5
 func (e *Evidence) computes(d dependency) bool {
 	host, target := e.reserve(hostProcessor), e.reserve(targetProcessor)
 	return host != nil && target != nil && host.Share() >= host.waited() &&
-		d.used >= .5*host.Used && d.used >= 1.5*target.Used
+		d.used >= .5*host.Used && d.used >= 1.5*e.besides(d)
 }
 
 const (
@@ -161,19 +205,25 @@ const (
 func (e *Evidence) sessionsBehind() (d dependency, is bool) {
 	d, is = e.saturatedBehind()
 	if is && d.session() != "" && e.freshTo() == d.address {
-		return d, true
+		return d, e.AtLine.Goodput()*d.store().login >= mostlyLogins*d.used
 	}
 	return d, is && d.session() != "" && e.AtLine.Goodput() > 0 && e.mostlyOpens(d) &&
 		max(e.AtLine.Max(measure.TargetOutgoingTimeWait),
 			e.AtLine.Max(measure.TargetOutgoingTimeWaitThere)) > 0
 }
 
+// mostlyLogins is the minimum share of what a store computes that logins take, at what they usually cost,
+// if they are what keeps it busy.
+const mostlyLogins = .4
+
 // mostlyOpens reports whether the connections that the service opens are what keeps a dependency
-// busy: one for every other request, or logins that are half of what it computes.
+// busy: by what they cost a store that begins a session on each, otherwise one for every other request.
 func (e *Evidence) mostlyOpens(d dependency) bool {
 	opened := e.AtLine.opened()
-	return opened >= mostlyOpened*e.AtLine.Goodput() ||
-		d.session() != "" && opened*loginCost >= .5*d.used
+	if d.session() != "" {
+		return opened*d.store().login >= mostlyLogins*d.used
+	}
+	return opened >= mostlyOpened*e.AtLine.Goodput()
 }
 
 // saturatedBehind returns the dependency whose processors set the line.
@@ -206,7 +256,7 @@ func (e *Evidence) computesMostOf() (d dependency, is bool) {
 	for _, d := range e.dependencies() {
 		cost := e.costsBehind(d)
 		if cost >= fewestBehind && cost >= mostlyBehind*alone &&
-			d.used >= .5*host.Used && d.used >= 1.5*target.Used {
+			d.used >= .5*host.Used && d.used >= 1.5*e.besides(d) {
 			return d, true
 		}
 	}
@@ -272,8 +322,8 @@ func (e *Evidence) runsSlowQueries() (d dependency, is bool) {
 		if strings.HasPrefix(d.address, measure.UnixAddress) {
 			least = unknownQueries // there it is not known how many they are
 		}
-		gain := e.gain(cure{elsewhere: leftBehind * d.used}).Factor
-		if busy && gain >= muchQueries && d.used >= e.AtLine.PerSecond(measure.TargetCPU) {
+		gain := e.gain(e.spares(d)).Factor
+		if busy && gain >= muchQueries && d.used >= e.besides(d) {
 			least -= slowQueries - costlyQueries
 		}
 		if s == nil || !s.keyed || cost < least {
@@ -289,7 +339,7 @@ func (e *Evidence) runsSlowQueries() (d dependency, is bool) {
 
 // slowQueriesOf is the finding that a database's part of the processor time is what to change.
 func (e *Evidence) slowQueriesOf(d dependency) *Finding {
-	own := e.AtLine.PerSecond(measure.TargetCPU)
+	own := e.besides(d)
 	rank := Cost
 	if d.used >= own && e.waitedFor() || e.room() && e.queues() {
 		rank = Binding
@@ -308,7 +358,7 @@ func (e *Evidence) slowQueriesOf(d dependency) *Finding {
 				span(e.AtLine.PerRequest(measure.TargetCPU)),
 		}}, e.dependencyFacts()...),
 		Advice:   e.askedOf(d),
-		Gain:     e.gain(cure{elsewhere: leftBehind * d.used}),
+		Gain:     e.gain(e.spares(d)),
 		whatever: rank == Binding,
 	}
 	f.Gain.Low = 1
@@ -343,7 +393,7 @@ func (e *Evidence) mostOf(d dependency) *Finding {
 			},
 		},
 		Advice: e.askedOf(d),
-		Gain:   e.gain(cure{elsewhere: leftBehind * d.used}),
+		Gain:   e.gain(e.spares(d)),
 	}
 	f.Evidence = append(f.Evidence, e.dependencyFacts()...)
 	f.Evidence = append(f.Evidence, e.stationFacts()...)
@@ -430,7 +480,7 @@ func (e *Evidence) behindClaim(d dependency) string {
 	}
 	return fmt.Sprintf("The processors are busy with %s at %s, which uses %s of the %s in use at "+
 		"the line; the service itself uses %s", d.process, d.address, number(d.used),
-		number(e.reserve(hostProcessor).Used), number(e.reserve(targetProcessor).Used))
+		number(e.reserve(hostProcessor).Used), number(e.besides(d)))
 }
 
 // leftBehind is the share of a dependency's processor time that is assumed to be saved once the
@@ -445,7 +495,7 @@ func (e *Evidence) saturated(d dependency) *Finding {
 		Confidence: .75,
 		Evidence:   e.dependencyFacts(),
 		Advice:     e.dependencyAdvice(),
-		Gain:       e.gain(cure{elsewhere: leftBehind * d.used}),
+		Gain:       e.gain(e.spares(d)),
 		whatever:   true,
 	}
 	if r := e.asksAgain(); r != nil && r.to == d.address {

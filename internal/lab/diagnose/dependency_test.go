@@ -287,11 +287,17 @@ func TestADatabaseBehindAPoolerIsFollowed(t *testing.T) {
 	if f := diagnosed(t, opens...).found("slow-dependency"); f == nil || !f.says("Seq Scan") {
 		t.Errorf("connections that are not kept: found %+v", f)
 	}
+	// Any service may ask it.
+	shop := strings.Split(strings.ReplaceAll(strings.Join(lines, "\n"), "/pgbouncer", "/php-fpm"), "\n")
+	if f := diagnosed(t, shop...).found("slow-dependency"); f == nil ||
+		!f.says("postgres behind php-fpm at 127.0.0.1:6432") {
+		t.Errorf("behind a service: found %+v", f)
+	}
 	for name, c := range map[string][2]string{
 		"it works for others too": {"all " + database + " += .7", "all " + database + " += 1.4"},
 		"no store":                {"cpu_seconds.postgres", "cpu_seconds.compile"},
 		"not its store":           {"cpu_seconds.postgres", "cpu_seconds.mysqld"},
-		"no pooler":               {"/pgbouncer", "/shop"},
+		"another store speaks":    {"/pgbouncer", "/redis-server"},
 	} {
 		other := strings.Split(strings.ReplaceAll(strings.Join(lines, "\n"), c[0], c[1]), "\n")
 		if f := diagnosed(t, other...).found("slow-dependency"); f != nil && f.says("postgres") {

@@ -2,7 +2,6 @@ package diagnose
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"plimsoll/internal/lab/format"
@@ -46,55 +45,6 @@ func (e *Evidence) helper() *helper {
 		return &helper{thread, by, line, e.Over.PerSecond(measure.ThreadsCPU + thread)}
 	}
 	return nil
-}
-
-// fronts are servers that a service may start beside itself, by the names of their threads. Stores are
-// known elsewhere.
-var fronts = []string{"nginx", "haproxy", "envoy", "varnishd", "php-fpm"}
-
-// startedServer returns the known server, or store, that the service has started and that uses most of
-// its processor time; nil if there is none. As its connections are within what is measured as the service,
-// nothing else tells of it.
-func (e *Evidence) startedServer() *helper {
-	m, all := &e.Run.Manifest.Machine, e.AtLine.PerSecond(measure.TargetCPU)
-	if e.AtLine.Median(measure.TargetProcesses) < 2 {
-		return nil
-	}
-	for _, thread := range e.sampledOf(measure.ThreadsCPU) {
-		line := e.AtLine.PerSecond(measure.ThreadsCPU + thread)
-		known := slices.Contains(fronts, thread) || (dependency{process: thread}).store() != nil
-		if known && thread != m.TargetServer && line >= mostlyHelped*all && line <= (1-notAlone)*all {
-			return &helper{thread, "", line, e.Over.PerSecond(measure.ThreadsCPU + thread)}
-		}
-	}
-	return nil
-}
-
-// busyServer is the finding that processors are busy with a server that the service has started; nil if
-// they are not.
-func (e *Evidence) busyServer() *Finding {
-	h, all := e.startedServer(), e.AtLine.PerSecond(measure.TargetCPU)
-	if h == nil || !e.found() || !e.waitedFor() {
-		return nil
-	}
-	return &Finding{
-		Claim: fmt.Sprintf("The processors are busy with %s, which the service has started: it uses %s of "+
-			"the %s in use by the service at the line", h.name, number(h.line), number(all)),
-		Rank:       Binding,
-		Confidence: .7,
-		Evidence: []Fact{{
-			What: "processors in use by " + h.name + ", at the line and beyond it, and by the service " +
-				"with it",
-			Value: number(h.line) + ", " + number(h.over) + ", " + number(all),
-		}},
-		Advice: []Action{{
-			Text: "see where its time goes, and give it less to do: have it compress, render and " +
-				"search once what stays the same, and ask it less",
-			Command: "perf top -p $(" + format.Command("pgrep", "-n", "--", h.name) + ")",
-		}},
-		Gain:     e.gain(cure{saves: leftBehind * h.line / max(all, 1e-9)}),
-		whatever: true,
-	}
 }
 
 // readsPipes returns over what a thread of that name is asked, if it read from there most of the time

@@ -71,39 +71,45 @@ func TestAProgramThatIsAskedOverAPipeIsWhatRequestsWaitFor(t *testing.T) {
 	}
 }
 
-// A service of Python that has started an nginx, and asks it over the network: all of it is measured as
-// the service.
+// A service of Python that has started an nginx, and asks it over the network: what that uses is
+// measured as the service's, too.
 func TestAServerThatTheServiceHasStartedIsWhatKeepsProcessorsBusy(t *testing.T) {
+	const nginx = "behind.cpu_seconds.127.0.0.1:9000/nginx += "
 	lines := []string{
-		"all target.processes = 6", "all target.threads.cpu_seconds.nginx += .3",
+		"all target.processes = 6", "all target.threads.cpu_seconds.nginx += .3", "all " + nginx + ".3",
 		"at-line target.threads.cpu_seconds.nginx += 1", "over target.threads.cpu_seconds.nginx += 1.1",
-		"all target.threads.cpu_seconds.python += .1", "at-line target.threads.cpu_seconds.python += .5",
+		"at-line " + nginx + "1.02", "over " + nginx + "1.1",
 	}
 	f := ofRuntime(t, measure.RuntimeCPython, "", lines...).found("slow-dependency")
-	if f == nil || !f.says("busy with nginx, which the service has started") || f.Gain.Factor < 1.5 {
+	if f == nil || !f.says("busy with nginx at 127.0.0.1:9000") || !f.says("the service itself uses 0.48") ||
+		f.Gain.Factor < 1.5 {
 		t.Errorf("found %+v", f)
 	}
-	store := strings.Split(strings.ReplaceAll(strings.Join(lines, "\n"), "nginx", "redis-server"), "\n")
-	if f := ofRuntime(t, measure.RuntimeCPython, "", store...).found("slow-dependency"); f == nil ||
-		!f.says("busy with redis-server") {
-		t.Errorf("a store: found %+v", f)
-	}
 	for what, line := range map[string]string{
-		"it does the lesser part": "at-line target.threads.cpu_seconds.nginx += .6",
-		"it is the whole thing":   "at-line target.threads.cpu_seconds.nginx += 1.45",
-		"it is one process":       "all target.processes = 1",
-		"processors are idle":     "at-line host.cpu.busy_seconds += 1.1",
+		"it does the lesser part": "at-line " + nginx + ".6",
+		"another one":             "at-line target.threads.cpu_seconds.nginx += .2",
 	} {
-		more := []string{line}
-		if what == "processors are idle" {
-			more = append(more, "at-line target.cpu.seconds += .9", "at-line target.threads.cpu_seconds.nginx += .6")
-		}
-		d := ofRuntime(t, measure.RuntimeCPython, "", slices.Concat(lines, more)...)
-		if f := d.found("slow-dependency"); f != nil && f.says("busy with nginx") {
+		d := ofRuntime(t, measure.RuntimeCPython, "", append(lines, line)...)
+		if d.found("slow-dependency") != nil {
 			t.Errorf("%s: found %v", what, names(d))
 		}
 	}
-	if d := ofRuntime(t, measure.RuntimeC, "nginx", lines...); d.found("slow-dependency") != nil {
-		t.Errorf("nginx is the service: found %v", names(d))
+}
+
+// The child has one thread, which is full.
+func TestAChildOfOneThreadIsNotTheServicesOwnThread(t *testing.T) {
+	const store = "behind.cpu_seconds.127.0.0.1:6400/redis-server += "
+	lines := []string{
+		"all target.processes = 3", "all target.threads.cpu_seconds.redis-server += .3", "all " + store + ".3",
+		"at-line target.threads.cpu_seconds.redis-server += .75",
+		"over target.threads.cpu_seconds.redis-server += .98", "at-line " + store + ".75",
+		"over " + store + ".98", "at-line target.cpu.seconds += .95", "over target.cpu.seconds += 1.2",
+		"at-line host.cpu.busy_seconds += 1.1", "over host.cpu.busy_seconds += 1.35",
+		"over target.threads.full = 1", "at-line target.threads.hottest_share = .75", "over goodput 1100",
+	}
+	d := ofRuntime(t, measure.RuntimeCPython, "", lines...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "slow-dependency" ||
+		!d.Findings[0].says("redis-server at 127.0.0.1:6400") {
+		t.Errorf("found %v: %+v", names(d), d.Findings)
 	}
 }

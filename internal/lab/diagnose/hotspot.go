@@ -154,7 +154,7 @@ func (e *Evidence) grown(at profile.Place) string {
 }
 
 func judgeHotFunction(e *Evidence) *Finding {
-	if w := e.wasting(); w != nil {
+	if w := e.wasting(); w != nil && !(w.writesFiles && e.logs() != nil) {
 		return e.wasteful(w)
 	}
 	if f := e.startsPrograms(); f != nil {

@@ -10,31 +10,40 @@ import (
 // gathered, to a file or to the standard output.
 func loggingRule(r Rule) Rule {
 	r.Needs = []string{"profile:cpu|" + measure.TargetWrites}
-	r.Threshold += "; or, without a profile, over 10 small writes for each request beside its " +
-		"answer, at half of the line too, a tenth of the processor time in the kernel (a " +
+	r.Threshold += "; or, without a profile that shows whose they are, over 10 small writes for each " +
+		"request beside its answer, at half of the line too, a tenth of the processor time in the kernel (a " +
 		"twentieth from 15 writes on), and files that grow by most of what is written, or a " +
 		"standard output that is no file; or a log that grows by over 1.5 kB for each request " +
 		"in fewer writes"
 	judge := r.Judge
 	r.Judge = func(e *Evidence) *Finding {
 		if e.AtLine.Profile(kindCPU) != nil {
-			return judge(e)
-		}
-		// A query for each thing in a list may have a line each. To ask once cures both.
-		if e.asksAgain() != nil {
-			return nil
-		}
-		line, half := e.written(e.AtLine), e.written(e.Half)
-		for _, judged := range []func(line, half *written) *Finding{
-			e.writesLines, e.gathersLines, e.pipesLines,
-		} {
-			if f := judged(line, half); f != nil {
+			w := e.wasting()
+			if f := judge(e); f != nil || !e.profiledWithin() && (w == nil || !w.writesFiles) {
 				return f
 			}
 		}
-		return nil
+		return e.logs()
 	}
 	return r
+}
+
+// logs is the finding that lines of a log are written, from what the process asks of the kernel: a
+// profile may not see that, or not whose lines they are. It is nil if they are not.
+func (e *Evidence) logs() *Finding {
+	// A query for each thing in a list may have a line each. To ask once cures both.
+	if !e.AtLine.Has(measure.TargetWrites) || e.asksAgain() != nil {
+		return nil
+	}
+	line, half := e.written(e.AtLine), e.written(e.Half)
+	for _, judged := range []func(line, half *written) *Finding{
+		e.writesLines, e.gathersLines, e.pipesLines,
+	} {
+		if f := judged(line, half); f != nil {
+			return f
+		}
+	}
+	return nil
 }
 
 const (

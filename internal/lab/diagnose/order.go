@@ -33,6 +33,17 @@ var causes = []cause{
 			return g != nil && (g.what == "memory" || g.what == "goroutines")
 		},
 	},
+	// Connections that are never closed are opened for each request.
+	{
+		rule:  "leak",
+		makes: []string{"upstream-connections-not-reused", "database-connections-churn"},
+		when:  (*Evidence).keepsWhatItOpens,
+	},
+	{
+		rule:  "goroutine-leak",
+		makes: []string{"descriptors-near-limit", "ports-exhausted", "accept-queue-overflow"},
+		when:  (*Evidence).keepsWhatItOpens,
+	},
 	// Something that kept growing made requests more and more expensive. What is full at the end
 	// was not full before.
 	{
@@ -85,6 +96,20 @@ var causes = []cause{
 		makes: []string{"single-threaded", "gomaxprocs-low"},
 		when:  (*Evidence).onlyTalks,
 	},
+}
+
+// keepsWhatItOpens reports whether half of the connections that the service opens stay open: from one
+// look to the next their number grows with the requests.
+func (e *Evidence) keepsWhatItOpens() bool {
+	opened := e.AtLine.opened()
+	grown := 0.0
+	for _, name := range []string{measure.TargetOutgoingEstablished, measure.TargetOutgoingCloseWait} {
+		all, from, to := e.AtLine.values(name)
+		if len(all) > 1 && to > from {
+			grown += (all[len(all)-1] - all[0]) / (float64(to-from) / 1e9)
+		}
+	}
+	return opened > 0 && grown >= mostlyOpened*opened
 }
 
 // mostlyOpened is the minimum number of connections opened for each request that are what keeps a

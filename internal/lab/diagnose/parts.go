@@ -114,6 +114,15 @@ var mapsRows = map[string][]string{
 		"$__toObjectShallow", "applyGetters",
 	},
 	"node_modules/sequelize": {"build", "bulkBuild", "_initValues", "_groupJoinData"},
+	// Django and SQLAlchemy.
+	"models/base.py": {"from_db"},
+	"orm/loading.py": {"_instance", "_populate_full", "load_scalar_attributes", "chunks"},
+}
+
+// goesThroughRows are functions of pandas that make an object of each row of a table.
+var goesThroughRows = map[string][]string{
+	"core/frame.py": {"iterrows"},
+	"core/apply.py": {"apply_standard", "apply_series_generator"},
 }
 
 // readsTables are functions of databases within the process that go from row to row of a table, or
@@ -130,6 +139,7 @@ var findsFiles = func() map[string][]string {
 	walks := []string{"walk", "_walk", "fwalk", "_fwalk", "makedirs", "removedirs", "renames"}
 	resolves := []string{"realpath", "_joinrealpath", "lexists", "islink", "ismount"}
 	return map[string][]string{
+		"node:fs":            nodeFinds,
 		"os.py":              walks,
 		"<frozen os>":        walks,
 		"posixpath.py":       resolves,
@@ -145,6 +155,19 @@ var findsFiles = func() map[string][]string {
 		},
 	}
 }()
+
+// nodeFinds are the functions of Node's fs that look up, open and read files. Lines of a log are written
+// by others.
+var nodeFinds = []string{
+	"open", "openSync", "readFile", "readFileSync", "tryReadSync", "tryCreateBuffer", "readSync", "read",
+	"readFileHandle", "readFileAfterOpen", "readFileAfterStat", "readFileAfterRead", "readFileAfterClose",
+	"readdir", "readdirSync", "stat", "statSync", "lstat", "lstatSync", "fstat", "fstatSync",
+	"tryStatSync", "isFileType", "existsSync", "exists", "access", "accessSync", "realpath",
+	"realpathSync", "close", "closeSync", "opendir", "opendirSync", "mkdir", "mkdirSync", "unlink",
+	"unlinkSync", "rename", "renameSync", "rm", "rmSync", "copyFile", "copyFileSync", "readlink",
+	"readlinkSync", "writeFile", "writeFileSync", "appendFile", "appendFileSync", "mkdtemp",
+	"mkdtempSync", "utimes", "utimesSync", "chmod", "chmodSync", "symlink", "symlinkSync", "makeStatsCallback",
+}
 
 // looksUpForWaste reports whether a stack that looks up files does so for work that could be done
 // once, such as to import modules or to read certificates. That says more of what to change.

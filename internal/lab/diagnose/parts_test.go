@@ -310,3 +310,73 @@ func TestFilesOfPartsHaveNoMorePartsThanProfilesKeep(t *testing.T) {
 		}
 	}
 }
+
+func TestWorkWithinAnEncoderIsNotTheEncoders(t *testing.T) {
+	const encode = "encoding/json.(*Encoder).Encode < main.page"
+	tryStacks(t, []struct{ stack, class, waste string }{
+		{"compress/flate.(*compressor).deflate < compress/gzip.(*Writer).Write < " + encode, classOwn,
+			"compressed each"},
+		{"encoding/json.(*encodeState).marshal < " + encode, classJSON, ""},
+		{"java.text.SimpleDateFormat.<init> < shop.Dates.serialize@shop/Dates.java < " +
+			"com.fasterxml.jackson.databind.ObjectMapper.writeValueAsString < shop.Main.page@shop/Main.java",
+			classOwn, "tables"},
+		{"java.lang.StringBuilder.append < shop.Dates.serialize@shop/Dates.java < " +
+			"com.fasterxml.jackson.databind.ObjectMapper.writeValueAsString < shop.Main.page@shop/Main.java",
+			classJSON, ""},
+		{"fmt.Sprintf < main.Money.MarshalJSON < " + encode, classJSON, ""},
+	})
+}
+
+func TestASearchThatAsksForMoreIsNotWhatCosts(t *testing.T) {
+	const search = "java.util.stream.FindOps$FindOp.evaluateSequential < shop.Main.page@shop/Main.java"
+	tryStacks(t, []struct{ stack, class, waste string }{
+		{"java.lang.String.equals < shop.Main.lambda$0@shop/Main.java < " + search, classOwn, "lists"},
+		{"shop.Mark.name@shop/Mark.java < shop.Main.lambda$0@shop/Main.java < " + search, classOwn, "lists"},
+		{"shop.Tax.rate@shop/Tax.java < shop.Cart.sum@shop/Cart.java < shop.Main.lambda$0@shop/Main.java < " +
+			search, classOwn, ""},
+	})
+}
+
+func TestWhereAWasteIsIsTheServicesOwn(t *testing.T) {
+	for _, c := range []struct{ runtime, stack, at string }{
+		{measure.RuntimeJVM, "org.jsoup.parser.Tokeniser.read@parser/Tokeniser.java < " +
+			"org.jsoup.Jsoup.parse@jsoup/Jsoup.java < shop.Main.page@shop/Main.java", "shop.Main.page"},
+		{measure.RuntimeNode, "parseTemplate@node_modules/mustache:mustache/mustache.js < " +
+			"app.view@node_modules/express:lib/view.js < shop.page@shop/main.js", "shop.page"},
+	} {
+		stack := stackOf(c.stack)
+		w := wasteOf(stack)
+		if w == nil {
+			t.Errorf("%s: no waste", c.stack)
+			continue
+		}
+		if at, _ := w.has(stack); !strings.HasPrefix(at.Function, c.at) {
+			t.Errorf("%s: %s", c.stack, at.Function)
+		}
+	}
+}
+
+func TestMoreOfWhatLibrariesDoIsKnown(t *testing.T) {
+	const own = " < shop.Main.page@shop/Main.java"
+	tryStacks(t, []struct{ stack, class, waste string }{
+		{"java.util.TimSort.mergeSort" + own, classOwn, "sorted as a whole"},
+		{"java.math.BigDecimal.compareTo < shop.Main.lambda$0@shop/Main.java < java.util.TimSort.sort" + own,
+			classOwn, "sorted as a whole"},
+		{"java.time.format.DateTimeFormatter.parse" + own, classOwn, "by a format"},
+		{"fmt.Fprintf < main.page", classOwn, "by a format"},
+		{"golang.org/x/image/draw.(*Kernel).Scale < main.page", classOwn, "scaled"},
+		{"from_db@models/base.py < list@shop/views.py", classRuntime, "objects of a mapper"},
+		{"iterrows@core/frame.py < list@shop/views.py", classRuntime, "row by row"},
+	})
+}
+
+func TestLinesThatNodeWritesAreNotFilesThatAreLookedUp(t *testing.T) {
+	for function, class := range map[string]string{
+		"writeSync": classOwn, "readFileSync": classFiles, "openSync": classFiles, "statSync": classFiles,
+	} {
+		stack := []profile.Frame{{Function: function, File: "node:fs"}, {Function: "shop.page"}}
+		if got := classOf(stack); got != class {
+			t.Errorf("%s is %s, and not %s", function, got, class)
+		}
+	}
+}

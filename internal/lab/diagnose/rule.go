@@ -107,7 +107,7 @@ func (r *Rule) judge(e *Evidence, found []Finding) (*Finding, *HeldBack, *NotJud
 	}
 	for i := range found {
 		// A finding that does not set the line does not explain one that does.
-		weaker := f.Rank == Binding && found[i].Rank == Risk
+		weaker := f.Rank == Binding && found[i].Rank > Binding
 		if slices.Contains(r.Unless, found[i].Rule) && !weaker ||
 			r.Last && !f.cause && found[i].Rank <= Binding {
 			return nil,

@@ -31,7 +31,8 @@ var coreRules = []Rule{
 			}},
 			{"requests wait for a lock instead", func(e *Evidence) (string, bool) {
 				waiting := max(e.lockWaits(), e.locked()) / max(e.AtLine.Inside(), 1e-9)
-				return percent(min(waiting, 1)) + " of the time that they take", waiting > .25
+				return percent(min(waiting, 1)) + " of the time that they take",
+					waiting > .25 || e.lockInLine() != nil
 			}},
 			{"requests sleep between tries instead", func(e *Evidence) (string, bool) {
 				sleeping := e.sleepers() / max(e.AtLine.Inside(), 1e-9)
@@ -216,6 +217,11 @@ func judgeCores(e *Evidence) *Finding {
 	}
 	if f := e.oneWorks(); f != nil {
 		return f
+	}
+	if slices.ContainsFunc(e.dependencies(), func(d dependency) bool {
+		return d.child && d.used >= .5*e.AtLine.PerSecond(measure.TargetCPU) && e.wholeThread(d)
+	}) {
+		return nil // a child that the service asks has no further thread
 	}
 	cores := e.granted(e.AtLine.Last(measure.HostCores))
 	line, over := e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU)

@@ -303,11 +303,15 @@ const loginCost = 4.5e-3
 
 // churnRank returns the rank of connections that are closed, so many for each request. Where their
 // logins are little of what a request costs the database, and the database computes on this machine,
-// they are not what sets the line.
+// or little of the time that a request holds a connection while processors have room, they are not what
+// sets the line.
 func (e *Evidence) churnRank(closed float64) Rank {
+	if e.room() && closed*loginCost < littleOfIt*e.AtLine.PerRequestNow(measure.DBInUse) {
+		return Cost
+	}
 	for _, d := range e.dependencies() {
 		if s := d.store(); s != nil && s.session != "" &&
-			closed*loginCost < littleOfIt*e.AtLine.PerRequest(d.sample) {
+			closed*s.login < littleOfIt*e.AtLine.PerRequest(d.sample) {
 			return Cost
 		}
 	}

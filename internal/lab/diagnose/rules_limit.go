@@ -132,16 +132,19 @@ var limitRules = []Rule{
 		}},
 	},
 	{
-		Name:      "gomaxprocs-low",
-		Claim:     "GOMAXPROCS is below the number of processors",
-		Needs:     []string{knownProcs, measure.TargetCPU},
-		Threshold: "over 80 % of its threads' time is used, and there are more cores",
-		Reason:    "requests wait for a thread at that use while cores are idle",
+		Name:  "gomaxprocs-low",
+		Claim: "GOMAXPROCS is below the number of processors",
+		Needs: []string{knownProcs, measure.TargetCPU},
+		Threshold: "over 80 % of its threads' time is used, at the line or, where requests mostly " +
+			"compute, beyond it, and there are more cores",
+		Reason: "requests wait for a thread at that use while cores are idle",
 		Judge: func(e *Evidence) *Finding {
 			threads := e.maxProcs()
 			cores := e.granted(e.AtLine.Last(measure.HostCores))
-			if threads <= 0 || threads >= math.Floor(cores) || e.busy(targetProcessor) < saturated ||
-				e.neverAsked() {
+			over := e.Over.PerSecond(measure.TargetCPU) / max(threads, 1)
+			if threads <= 0 || threads >= math.Floor(cores) || e.neverAsked() ||
+				e.busy(targetProcessor) < saturated && !(e.busy(targetProcessor) >= keptLow &&
+					over >= saturated && e.computing() >= onlyComputing) {
 				return nil
 			}
 			return &Finding{
@@ -302,6 +305,10 @@ var limitRules = []Rule{
 		}}},
 	},
 }
+
+// keptLow is the share of their threads' time from which on requests that mostly compute may wait for
+// one, as those of many milliseconds do long before it is always in use.
+const keptLow = .5
 
 // steadily is the counter-evidence that steady checks.
 const steadily = "they do not grow with the load"

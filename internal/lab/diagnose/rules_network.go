@@ -273,7 +273,8 @@ var networkRules = []Rule{
 				return f
 			}
 			opened := e.AtLine.opened()
-			if e.AtLine.Goodput() == 0 || opened/e.AtLine.Goodput() <= .2 ||
+			_, begins := e.sessionsBehind()
+			if e.AtLine.Goodput() == 0 || opened/e.AtLine.Goodput() <= .2 && !begins ||
 				e.neverAsked() && !e.leavesConnections() {
 				return nil
 			}
@@ -507,7 +508,8 @@ func (e *Evidence) openingRank() Rank {
 			cost += min(behind, connectionCost)
 		}
 	}
-	if d, is := e.saturatedBehind(); is && !e.busyAccepting(d) || e.waitsLonger(cost) {
+	if d, is := e.saturatedBehind(); is && !e.busyAccepting(d) || e.waitsLonger(cost) ||
+		e.rowsLocked() != nil {
 		return Cost
 	}
 	return e.costRank()

@@ -178,9 +178,16 @@ var runtimeRules = []Rule{
 				return span(throttled) + " a second", throttled > .01
 			}},
 			{"other processes took processors at times", func(e *Evidence) (string, bool) {
-				return fmt.Sprintf("others used %s of %s processors",
-						number(e.others()), number(e.AtLine.Last(measure.HostCores))),
-					e.others() > .1*e.AtLine.Last(measure.HostCores)
+				asked := 0.0 // what it asks works when the service waits
+				for _, d := range e.dependencies() {
+					if !d.child {
+						asked += d.used
+					}
+				}
+				cores := e.AtLine.Last(measure.HostCores)
+				return fmt.Sprintf("others used %s of %s processors, and what it asks %s of that",
+						number(e.others()), number(cores), number(asked)),
+					e.others()-asked > .1*cores || asked > .5*cores
 			}},
 		},
 		// Each of these keeps threads from running goroutines.

@@ -1,7 +1,6 @@
 package diagnose
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -27,8 +26,7 @@ var waitingRules = []Rule{
 			"over 10 exchanges of small segments with one address for each request; or at " +
 			"least half of the time that a lone request takes, and over a millisecond, is " +
 			"processor time of what it asks; or half of the service's processor time is that of a " +
-			"program it has started and asks over a pipe, or, while requests wait for processors, that " +
-			"of a known server or store that it has started",
+			"program it has started and asks over a pipe",
 		Reason: "by Little's law the requests inside divided by the time each takes is the rate: " +
 			"when more inside only take longer, what they wait for is at its limit",
 		Judge: judgeWaiting,
@@ -70,7 +68,7 @@ func judgeWaiting(e *Evidence) *Finding {
 	if d, is := e.saturatedBehind(); is && e.found() {
 		return e.saturated(d)
 	}
-	if f := cmp.Or(e.waitsForHelper(), e.busyServer()); f != nil {
+	if f := e.waitsForHelper(); f != nil {
 		return f
 	}
 	if locked := e.rowsLocked(); locked != nil {
@@ -109,8 +107,7 @@ func judgeWaiting(e *Evidence) *Finding {
 func (e *Evidence) outOfDoubt() bool {
 	_, behind := e.saturatedBehind()
 	_, queries := e.runsSlowQueries()
-	return behind || queries || e.waitsForHelper() != nil || e.busyServer() != nil ||
-		e.neverQuick() || e.asksAgain() != nil ||
+	return behind || queries || e.waitsForHelper() != nil || e.neverQuick() || e.asksAgain() != nil ||
 		e.rowsLocked() != nil && e.busy(hostProcessor) < saturated
 }
 

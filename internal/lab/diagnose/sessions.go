@@ -146,7 +146,8 @@ func (e *Evidence) heldLonger() bool {
 		return true
 	}
 	hold := func(m *Moment) float64 { return m.PerRequestNow(measure.DBInUse) }
-	return e.Half.Mean(measure.DBInUse) >= leastInUse && hold(e.AtLine) >= slower*hold(e.Half)
+	return e.Half.Mean(measure.DBInUse) >= leastInUse && (hold(e.AtLine) >= slower*hold(e.Half) ||
+		hold(e.Over) >= farSlower*hold(e.Half) && e.idleProcessors() >= leastIdle)
 }
 
 // insideWaits reports whether at least half of the goroutines that have passed a queue, and at least
@@ -163,6 +164,8 @@ const (
 	// slower is how many times as long the dependency takes beyond the line if the dependency is
 	// the limit, and not a bound on how many requests ask it.
 	slower = 2
+	// farSlower is the same beyond the line, where a service has its processors busy too.
+	farSlower = 3
 	// leastInUse is the minimum mean number of connections in use for the time that each is held to
 	// be known.
 	leastInUse = .1

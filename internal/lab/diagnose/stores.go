@@ -19,8 +19,10 @@ type store struct {
 	// keyed says that it finds what is asked for by a key in well under a millisecond.
 	keyed bool
 	// session is what it does for each new connection, to follow its name, if that costs more than
-	// most queries. keeps is how to have fewer new connections.
+	// most queries. login is how many processor seconds that takes, and keeps is how to have fewer new
+	// connections.
 	session string
+	login   float64
 	keeps   []Action
 }
 
@@ -43,6 +45,7 @@ var stores = []store{
 				"count(*) FROM pg_stat_activity GROUP BY 1, 2, 3, 4 ORDER BY 5 DESC'",
 		},
 		session: "starts a process for each connection, and asks it for a password",
+		login:   loginCost,
 		keeps: []Action{{
 			Text: "take connections from a pool, which keeps them: of the driver or the " +
 				"framework (psycopg2.pool, SQLAlchemy's engine, HikariCP, pg.Pool, sql.DB), made " +
@@ -65,6 +68,7 @@ var stores = []store{
 			Command: "mysql -e 'SELECT * FROM sys.innodb_lock_waits'",
 		},
 		session: "makes a session for each connection, and asks it for a password",
+		login:   .4e-3,
 		keeps: []Action{{
 			Text: "take connections from a pool, which keeps them, made once for the process; or " +
 				"put ProxySQL in front of MySQL",

@@ -122,7 +122,8 @@ func wasteOf(stack []profile.Frame) *waste {
 	seen := wasteIndex.among(stack)
 	for i := range wastes {
 		w := &wastes[i]
-		if w.asked && class != classOwn || class == classJSON && !w.encodes {
+		if w.asked && class != classOwn || class == classJSON && !w.encodes ||
+			w.searchesLists && asksBack(stack) {
 			continue
 		}
 		if seen&(1<<i) != 0 || len(stack) > 0 && slices.Contains(w.searches,
@@ -131,6 +132,62 @@ func wasteOf(stack []profile.Frame) *waste {
 		}
 	}
 	return nil
+}
+
+// encodesWaste reports whether an encoder or a decoder of JSON has called what is a waste of its own: a
+// writer that compresses, or code of the service that makes for each value what could be made once.
+func encodesWaste(stack []profile.Frame) bool {
+	inner := slices.IndexFunc(stack, func(f profile.Frame) bool {
+		return classIndex.of(f)&classBit(classJSON) != 0
+	})
+	if inner <= 0 {
+		return false
+	}
+	seen := wasteIndex.among(stack[:inner])
+	if seen&compressionBit != 0 {
+		return true
+	}
+	own := slices.ContainsFunc(stack[:inner], profile.User)
+	for i := range wholeWastes {
+		if own && seen&(1<<i) != 0 && !wholeWastes[i].encodes {
+			return true
+		}
+	}
+	return false
+}
+
+// compressionBit is the bit of the waste of answers that are compressed.
+var compressionBit = func() uint64 {
+	i := slices.IndexFunc(wastes, func(w waste) bool { return strings.Contains(w.what, "compressed each") })
+	return 1 << i
+}()
+
+// asksBack reports whether a search in a list has the service's own code do more, for each element, than
+// look whether it is the one: several calls, or work of a library. Then the search is not what costs.
+func asksBack(stack []profile.Frame) bool {
+	const asked = 2 // a closure, and a method that it calls
+	search := slices.IndexFunc(stack, func(f profile.Frame) bool {
+		return slices.ContainsFunc(searchers, func(n string) bool { return fits(f.Function, n) })
+	})
+	own, first := 0, -1
+	for i := range max(search, 0) {
+		if profile.User(stack[i]) {
+			if own++; first < 0 {
+				first = i
+			}
+		}
+	}
+	return own > asked || first > 0 && !slices.ContainsFunc(comparers, func(n string) bool {
+		return fits(stack[first-1].Function, n) || plainName(stack[first-1].Function) == n
+	})
+}
+
+// searchers are functions of lists that call a closure for each element.
+var searchers = []string{
+	"slices.IndexFunc", "slices.ContainsFunc", "java.util.stream.FindOps$FindOp.evaluateSequential",
+	"java.util.stream.MatchOps$MatchOp.evaluateSequential",
+	"java.util.concurrent.CopyOnWriteArrayList.forEach",
+	"Builtins_ArrayFind", "Builtins_ArrayPrototypeFind", "Builtins_ArrayPrototypeFindIndex",
 }
 
 // has returns who causes a waste in a stack, and the index of that frame: the nearest caller of the
@@ -143,14 +200,25 @@ func (w *waste) has(stack []profile.Frame) (at profile.Frame, i int) {
 			break
 		}
 	}
+	found := -1
 	for j := does; j < len(stack); j++ {
 		f := stack[j]
-		if profile.User(f) && (!named || !sameLibrary(f, stack[does])) {
-			at, _ = profile.FirstUser([]profile.Frame{f})
-			return at, j
+		if !profile.User(f) || named && sameLibrary(f, stack[does]) {
+			continue
+		}
+		if f.Package == "" { // the service's own, and not another library's
+			found = j
+			break
+		}
+		if found < 0 {
+			found = j
 		}
 	}
-	return stack[does], does
+	if found < 0 {
+		return stack[does], does
+	}
+	at, _ = profile.FirstUser([]profile.Frame{stack[found]})
+	return at, found
 }
 
 // bit returns the waste's bit in the index.
@@ -158,8 +226,11 @@ func (w *waste) bit() uint64 {
 	return 1 << slices.IndexFunc(wastes, func(o waste) bool { return o.what == w.what })
 }
 
-// shortGroups are groups of packages in Java whose names have two parts.
-var shortGroups = []string{"org.h2", "org.hsqldb"}
+// hosts are groups of packages in Java that have many projects, whose names have three parts.
+var hosts = []string{
+	"org.apache", "org.springframework", "org.eclipse", "org.codehaus", "org.jboss", "com.google",
+	"com.github", "com.fasterxml", "com.sun", "io.github", "org.glassfish",
+}
 
 // sameLibrary reports whether two functions probably belong to one library: to one module in Go,
 // one group of packages in Java, and one folder elsewhere.
@@ -174,15 +245,15 @@ func sameLibrary(a, b profile.Frame) bool {
 		switch path.Ext(f.File) {
 		case ".java":
 			parts := strings.SplitN(packageIn(f), ".", 4)
-			n := 3
-			if slices.Contains(shortGroups, strings.Join(parts[:min(len(parts), 2)], ".")) {
-				n = 2
+			n := 2
+			if slices.Contains(hosts, strings.Join(parts[:min(len(parts), 2)], ".")) {
+				n = 3
 			}
 			return strings.Join(parts[:min(len(parts), n)], ".")
 		case ".go", "":
 			return moduleOf(f.Function)
 		}
-		return path.Dir(f.File)
+		return cmp.Or(f.Package, path.Dir(f.File))
 	}
 	return of(a) == of(b)
 }
@@ -210,7 +281,7 @@ var (
 		"runtime.mapaccess1", "runtime.mapaccess1_faststr", "runtime.mapaccess1_fast64",
 		"internal/runtime/maps.", "time.Time.", "math.", "math/big.",
 		"java.lang.String.", "java.lang.Integer.", "java.lang.Long.", "java.lang.Double.",
-		"java.util.Comparator.", "java.util.Objects.", "memcmp", "strcmp", "strncmp", "strcoll",
+		"java.util.Comparator.", "java.util.Objects.", "java.math.", "java.time.", "java.util.Date.", "memcmp", "strcmp", "strncmp", "strcoll",
 	}
 )
 

@@ -29,6 +29,10 @@ type waste struct {
 	least float64
 	// sorts says that it is a sort, which is not the waste if its comparisons are.
 	sorts bool
+	// writesFiles says that lines of a log may be what is written.
+	writesFiles bool
+	// searchesLists says that it is a search, which may call the service's own code for each element.
+	searchesLists bool
 	// encodes says that it is also found in stacks of the class JSON, of which it is a part.
 	encodes bool
 	// asked says that it counts only if the service's own code is seen to cause it. Servers and
