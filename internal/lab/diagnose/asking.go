@@ -82,7 +82,7 @@ func (e *Evidence) waitsWithin(places float64) bool {
 		open := e.fromTheLineOn(measure.OutgoingTo + to)
 		awaited := e.fromTheLineOn(measure.OutgoingWaiting + to)
 		return e.carriesMany(to, open.most) &&
-			(awaited.count < 3 || awaited.mean() >= hardlyAsked*open.mean())
+			(awaited.count < 3 || awaited.mean() >= e.hardlyAsked(to)*open.mean())
 	}) || e.readersMore() >= mostlyAsked*(above-below)
 }
 

@@ -156,3 +156,21 @@ func TestConnectionsThatOneThreadClosesStandBeforeFurtherThreads(t *testing.T) {
 		t.Errorf("costly requests: found %v, held back %+v", names(d), d.HeldBack)
 	}
 }
+
+// Three workers of Python, each of which connects to a service for each request that it serves.
+func TestConnectionsThatFewWorkersOpenDoNotHideThatTheyAreFew(t *testing.T) {
+	lines := slices.Concat(idleService, []string{
+		"all service 10ms", "half service 11ms", "at-line service 22ms", "over service 200ms",
+		"all goodput 60", "half goodput 125", "at-line goodput 250", "over goodput 295",
+		"all host.tcp.opened_active += 270", "all target.outgoing.to.127.0.0.1:9000 = 3",
+		"all target.outgoing.established = 3", "all target.outgoing.time_wait = 1500",
+		"all target.processes = 4", "at-line host.cpu.busy_seconds += 1", "at-line target.cpu.seconds += .75",
+		"all target.outgoing.waiting.127.0.0.1:9000 = 2 to 3",
+		"all target.outgoing.exchanges.127.0.0.1:9000 += 270",
+	})
+	d := ofRuntime(t, measure.RuntimeCPython, "gunicorn", lines...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "concurrency-limited" ||
+		d.found("upstream-connections-not-reused") == nil {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+}

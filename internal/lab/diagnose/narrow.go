@@ -18,7 +18,8 @@ func (e *Evidence) narrow(p *places) (to string, n float64) {
 		// how requests delay each other.
 		as := e.station() != nil && float64(e.station().Workers) == open.most
 		full := p.reached * p.alone / open.most
-		if open.count < 2 || open.least < .9*open.most || !e.crowds(at, open.most) ||
+		// Who is made to wait before a connection is accepted is not among those of a Unix socket.
+		if at == e.freshTo() || open.count < 2 || open.least < .9*open.most || !e.crowds(at, open.most) ||
 			full < mostlyFull || full > 1.3 && !as && !e.takesAll(at, open.most, p) ||
 			e.onlyThread(at) ||
 			e.idles(at) && (e.carriesMany(at, open.most) || e.oneEach(open.most)) {
@@ -148,7 +149,7 @@ func (e *Evidence) fewOpen(little float64) (to string, n float64) {
 	}
 	for _, at := range addresses {
 		all := e.whileCrowded(measure.OutgoingTo+at, farMoreInside*most[at])
-		if all.count < 2 || all.most < 2 || all.least < .9*all.most ||
+		if at == e.freshTo() || all.count < 2 || all.most < 2 || all.least < .9*all.most ||
 			!near(little, all.most, 1/mostlyFull) || elsewhere > farMoreInside*all.most ||
 			e.onlyThread(at) || e.carriesMany(at, all.most) ||
 			e.idles(at) && (e.oneEach(all.most) || !e.heldWhileIdle(at)) {
@@ -177,9 +178,13 @@ func (e *Evidence) asksLittle(places float64) bool {
 		if open.most == 0 {
 			continue
 		}
-		idle := mostlyIdle
-		if e.carriesMany(at, open.most) {
-			idle = hardlyAsked
+		idle, many := mostlyIdle, e.carriesMany(at, open.most)
+		if many {
+			idle = e.hardlyAsked(at)
+		}
+		if awaited.count == 0 && !many { // not known: an answer may be awaited on each
+			asked += open.mean()
+			continue
 		}
 		if awaited.count < 3 || awaited.mean() >= idle*open.mean() {
 			return false
@@ -189,6 +194,17 @@ func (e *Evidence) asksLittle(places float64) bool {
 	return asked < mostlyIdle*max(places, 1)
 }
 
+// hardlyAsked returns the largest share of the connections to an address, which may carry many requests
+// at once, on which an answer is awaited if requests do not wait there.
+func (e *Evidence) hardlyAsked(to string) float64 {
+	for _, d := range e.dependencies() {
+		if s := d.store(); d.address == to && (s != nil && s.quick || max(d.used, d.over) > hardlyBusy) {
+			return hardlyAsked
+		}
+	}
+	return rarelyAsked
+}
+
 const (
 	// mostlyIdle is the largest share of the connections, and of the places, for which an answer is
 	// awaited if requests wait for something else.
@@ -196,6 +212,9 @@ const (
 	// hardlyAsked is the same share of connections that may carry many requests at once: the answer
 	// to one of them may come after the last question, while the others are awaited.
 	hardlyAsked = .2
+	// rarelyAsked is the same for a service with little to do, which answers one after the other: its
+	// answer to the last question is awaited most of the time if there are many.
+	rarelyAsked = .4
 	// farMoreInside is how many requests must be under way per place for all places to be taken.
 	farMoreInside = 4
 	// mostlyAsked is the minimum ratio of the mean number of awaited answers to the highest one, if

@@ -16,14 +16,20 @@ const (
 	fewInside = .6
 )
 
-// refused returns the share of requests that are answered with an error, or refused before they
-// begin.
-func (m *Moment) refused() float64 { return m.Failed(measure.BadStatus, measure.Refused) }
+// refusals are the ways in which requests are refused: answered with an error, refused before they
+// begin, or left without an answer as their connection is closed.
+var refusals = []measure.Kind{measure.BadStatus, measure.Refused, measure.ConnectionLost}
 
-// refusal says which of the two happens to them, or both.
+// refused returns the share of requests that are refused.
+func (m *Moment) refused() float64 { return m.Failed(refusals...) }
+
+// refusal says what happens to them.
 func (m *Moment) refusal() string {
 	answered, unbegun := m.Failed(measure.BadStatus), m.Failed(measure.Refused)
+	lost := m.Failed(measure.ConnectionLost)
 	switch {
+	case lost > answered+unbegun:
+		return percent(lost) + " lose their connection and get no answer"
 	case unbegun == 0:
 		return percent(answered) + " are answered with an error"
 	case answered == 0:
@@ -41,7 +47,7 @@ func (e *Evidence) refuses(p *places) *Finding {
 	// are not the reason.
 	half, own := e.Half.Service(), e.reserve(targetProcessor)
 	if half == 0 || own == nil || own.Share() >= own.waited() ||
-		e.AtLine.refused() > e.Over.refused()/2 {
+		e.AtLine.refused() > e.Over.refused()/2 || e.losesWorkers() {
 		return nil
 	}
 	if e.Over.refused() < mostlyRefused || e.Over.Goodput() > 1.25*e.AtLine.Goodput() {
@@ -85,9 +91,10 @@ func (e *Evidence) refuses(p *places) *Finding {
 // their mean number. The others are as quick as ever. It returns nil if this is not so.
 func (e *Evidence) refusesSome(p *places) *Finding {
 	allowed := e.allowedErrors()
-	if !e.room() || e.Half.refused() > 0 || e.Over.Service() >= takesLonger*e.Half.Service() ||
-		allowed == 0 || e.Over.refused() < farMoreRefused*allowed ||
-		e.Over.refused()*float64(e.Over.Step.Totals.Ended.Total()) < fewestRefused {
+	gently, _ := e.refusedAt(gentle)
+	share, n := e.refusedAt(beyondLine)
+	if !e.room() || gently > share/4 || e.Over.Service() >= takesLonger*e.Half.Service() ||
+		allowed == 0 || share < farMoreRefused*allowed || n < fewestRefused {
 		return nil
 	}
 	p.refused = true
@@ -112,6 +119,27 @@ const (
 	// beyond the line, and fewestRefused the minimum number, if a limit refuses some requests.
 	farMoreRefused, fewestRefused = 3, 5
 )
+
+// refusedAt returns which share of the requests is refused in all steps at a load, and how many these
+// are.
+func (e *Evidence) refusedAt(load int) (share, n float64) {
+	all := 0.0
+	for i := range e.Run.Steps {
+		if s := &e.Run.Steps[i]; e.loadOf(s) == load {
+			ended := float64(s.Totals.Ended.Total())
+			all, n = all+ended, n+ended*(&Moment{Step: s}).refused()
+		}
+	}
+	return n / max(all, 1), n
+}
+
+// losesWorkers reports whether connections may be lost because processes of the service end: some are
+// lost at half of the line too, or their number changes.
+func (e *Evidence) losesWorkers() bool {
+	return e.Over.Failed(measure.ConnectionLost) > 0 &&
+		(e.Half.Failed(measure.ConnectionLost) > 0 ||
+			e.Over.Max(measure.TargetProcesses) != e.Half.Max(measure.TargetProcesses))
+}
 
 // allowedErrors returns the share of requests that the objectives allow to fail; 0 if that is not known.
 func (e *Evidence) allowedErrors() float64 {
@@ -144,6 +172,7 @@ func (e *Evidence) refusalFacts() (facts []Fact) {
 	}{
 		{measure.BadStatus, "are answered with an error"},
 		{measure.Refused, "are refused before they begin, as streams of a connection"},
+		{measure.ConnectionLost, "lose their connection and get no answer"},
 	} {
 		if e.Over.Failed(way.kind) > 0 {
 			facts = append(facts, Fact{
@@ -162,6 +191,11 @@ func (e *Evidence) refusalAdvice() (all []Action) {
 		all = append(all, Action{Text: "streams are refused by the limit of each HTTP/2 or HTTP/3 " +
 			"connection (SETTINGS_MAX_CONCURRENT_STREAMS; MaxConcurrentStreams, " +
 			"http2_max_concurrent_streams), or as a connection is being closed (GOAWAY)"})
+	}
+	if e.Over.Failed(measure.ConnectionLost) > 0 {
+		all = append(all, Action{Text: "see what closes connections in the place of an answer: " +
+			"return 444 or limit_req_status 444 in nginx, reject or silent-drop in HAProxy, " +
+			"server.maxConnections or socket.destroy() in Node.js, http.ErrAbortHandler in Go"})
 	}
 	if e.Over.Failed(measure.BadStatus) > 0 {
 		all = append(all, Action{

@@ -92,3 +92,24 @@ func TestALimitThatRefusesAFewRequestsAtOnceIsTold(t *testing.T) {
 		}
 	}
 }
+
+// nginx's 444, or a limit on connections, closes them in the place of an answer.
+func TestALimitThatClosesConnectionsIsTold(t *testing.T) {
+	lines := slices.Concat(idleService, []string{
+		"all service 300us", "at-line service 300us", "over service 310us", "over goodput 1010",
+		"over failed connection_lost .3", "all target.processes = 2",
+	})
+	f := diagnosed(t, lines...).found("concurrency-limited")
+	if f == nil || !f.says("lose their connection and get no answer") || !f.says("444") {
+		t.Errorf("found %+v", f)
+	}
+	for what, line := range map[string]string{
+		"some are lost at half of it": "half failed connection_lost .01",
+		"a worker has ended":          "over target.processes = 1",
+	} {
+		if f := diagnosed(t, append(lines, line)...).found("concurrency-limited"); f != nil &&
+			f.says("lose their connection") {
+			t.Errorf("%s: found %+v", what, f)
+		}
+	}
+}

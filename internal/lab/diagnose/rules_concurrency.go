@@ -408,7 +408,18 @@ func (e *Evidence) concurrencyFacts(p *places) []Fact {
 // the service keeps, for its logs for example, are not enough.
 func (e *Evidence) goesOut(n float64) bool {
 	open := e.fromTheLineOn(measure.TargetOutgoingEstablished)
-	return open.count == 0 || open.most >= max(n/2, 1)
+	return open.count == 0 || open.most >= max(n/2, 1) || e.asksOnOne()
+}
+
+// asksOnOne reports whether each request asks a service, and not a store, on a connection that carries
+// many requests at once, as those of HTTP/2 and gRPC do.
+func (e *Evidence) asksOnOne() bool {
+	const mostly = .7
+	return slices.ContainsFunc(e.dependencies(), func(d dependency) bool {
+		open := e.fromTheLineOn(measure.OutgoingTo + d.address).most
+		return d.store() == nil && open > 0 && e.carriesMany(d.address, open) &&
+			e.exchanged(d.address, nearLine).each() >= mostly
+	})
 }
 
 // wider returns what to do about a limit: at its place, if that is known, and by the runtime's own

@@ -497,16 +497,19 @@ func (e *Evidence) openingRank() Rank {
 	if len(to) == 0 || slices.ContainsFunc(to, elsewhere) {
 		return e.costRank()
 	}
-	cost := e.AtLine.PerRequest(measure.TargetCPU)
+	cost, plain := e.AtLine.PerRequest(measure.TargetCPU), true
 	for _, d := range e.dependencies() {
 		switch behind := e.costsBehind(d); {
 		case d.session() != "":
-			cost += behind
+			cost, plain = cost+behind, false
 		case strings.HasSuffix(d.address, "443"): // TLS, by custom
-			cost += min(behind, acceptingMost)
+			cost, plain = cost+min(behind, acceptingMost), false
 		default:
 			cost += min(behind, connectionCost)
 		}
+	}
+	if plain && e.fewPlaces() {
+		return Cost // what they cost is a part of the time for which a place is taken
 	}
 	if d, is := e.saturatedBehind(); is && !e.busyAccepting(d) || e.waitsLonger(cost) ||
 		e.rowsLocked() != nil {

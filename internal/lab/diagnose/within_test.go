@@ -242,3 +242,45 @@ func TestALowGOGCIsSeenOfAServiceThatShowsNothing(t *testing.T) {
 		}
 	}
 }
+
+// A client of gRPC has one connection, on which it asks for all requests at once.
+func TestManyQuestionsOnOneConnectionMayWaitForAServiceWithFewWorkers(t *testing.T) {
+	const to = " target.outgoing.exchanges.127.0.0.1:9090 += "
+	lines := slices.Concat(stuck, []string{
+		"all service 8400us", "half service 9ms", "at-line service 20ms", "over service 150ms",
+		"all goodput 120", "half goodput 200", "at-line goodput 400", "over goodput 480",
+		"all target.processes = 1", "all target.outgoing.established = 1",
+		"all target.outgoing.to.127.0.0.1:9090 = 1", "all behind.cpu_seconds.127.0.0.1:9090/rater += .05",
+		"before" + to + "120", "half" + to + "200", "at-line" + to + "390", "over" + to + "460",
+	})
+	d := ofRuntime(t, measure.RuntimeNode, "", lines...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "slow-dependency" {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+	d = ofRuntime(t, measure.RuntimeNode, "", append(lines, "at-line"+to+"20")...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "concurrency-limited" {
+		t.Errorf("it is hardly asked: found %v, held back %+v", names(d), d.HeldBack)
+	}
+}
+
+// Node lets one request at a time ask a service, on the connection that it keeps.
+func TestOneConnectionThatIsMostlyIdleIsNotWhatRequestsWaitFor(t *testing.T) {
+	const waiting = " target.outgoing.waiting.127.0.0.1:9000 = "
+	lines := slices.Concat(stuck, []string{
+		"all service 2300us", "half service 3ms", "at-line service 9ms", "over service 200ms",
+		"all goodput 60", "half goodput 120", "at-line goodput 240", "over goodput 250",
+		"all target.processes = 1", "all target.outgoing.established = 1",
+		"all target.outgoing.to.127.0.0.1:9000 = 1", "all behind.cpu_seconds.127.0.0.1:9000/shop += .05",
+		"before" + waiting + "0 to .18", "half" + waiting + "0 to .36", "at-line" + waiting + "0 to .72",
+		"over" + waiting + "0 to .75", "all target.cpu.seconds += .03", "half target.cpu.seconds += .06",
+		"at-line target.cpu.seconds += .12", "over target.cpu.seconds += .13",
+	})
+	d := ofRuntime(t, measure.RuntimeNode, "", lines...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "concurrency-limited" {
+		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
+	}
+	d = ofRuntime(t, measure.RuntimeNode, "", append(lines, "all behind.cpu_seconds.127.0.0.1:9000/shop += .5")...)
+	if len(d.Findings) == 0 || d.Findings[0].Rule != "slow-dependency" {
+		t.Errorf("who is asked is busy: found %v, held back %+v", names(d), d.HeldBack)
+	}
+}
