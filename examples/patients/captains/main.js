@@ -30,7 +30,7 @@ const CONNECTIONS = 16; // of a process to PostgreSQL
 const REMARKS = 240; // more would be more than two processors can take apart for each request
 const SHOWN = 20;
 const ALIKE = 0.8; // from here on, two remarks say the same
-const DID = ['mended', 'lost', 'cleaned', 'painted', 'inspected', 'replaced', 'borrowed'];
+const DID = ['rigged', 'lost', 'cleaned', 'painted', 'inspected', 'replaced', 'borrowed'];
 const THINGS = [
   'anchor', 'barometer', 'capstan', 'davit', 'ensign', 'hawser', 'ladder', 'mast', 'oar', 'pump',
   'rudder', 'lantern',

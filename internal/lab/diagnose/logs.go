@@ -10,11 +10,11 @@ import (
 // gathered, to a file or to the standard output.
 func loggingRule(r Rule) Rule {
 	r.Needs = []string{"profile:cpu|" + measure.TargetWrites}
-	r.Threshold += "; or, without a profile that shows whose they are, over 10 small writes for each " +
-		"request beside its answer, at half of the line too, a tenth of the processor time in the kernel (a " +
-		"twentieth from 15 writes on), and files that grow by most of what is written, or a " +
-		"standard output that is no file; or a log that grows by over 1.5 kB for each request " +
-		"in fewer writes"
+	r.Threshold += "; or, without a profile that shows whose they are, over 10 small writes for " +
+		"each request beside its answer, at half of the line too, a tenth of the processor time in " +
+		"the kernel (a twentieth from 15 writes on), and files that grow by most of what is " +
+		"written, or a standard output that is not a file; or a log that grows by over 1.5 kB for " +
+		"each request in fewer writes"
 	judge := r.Judge
 	r.Judge = func(e *Evidence) *Finding {
 		if e.AtLine.Profile(kindCPU) != nil {
@@ -180,7 +180,7 @@ const (
 	someRest = .1
 )
 
-// pipesLines is the finding that lines are written one by one to a standard output that is no file,
+// pipesLines is the finding that lines are written one by one to a standard output that is not a file,
 // as in containers: what is written beside the answers, the questions and the files. It is nil if
 // they are not, or if what is written may go to others of whom this is not known.
 func (e *Evidence) pipesLines(line, half *written) *Finding {

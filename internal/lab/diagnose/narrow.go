@@ -38,7 +38,8 @@ func (e *Evidence) takesAll(to string, connections float64, p *places) bool {
 	taken, known := e.takenOf(to, p)
 	all, _, _ := e.awaited(gentle)
 	return known && !e.carriesMany(to, e.fromTheLineOn(measure.OutgoingTo+to).most) &&
-		all+e.gentleCost() >= mostlyKnown*p.alone && taken >= mostlyFull*connections && taken <= 1.3*connections
+		all+e.gentleCost() >= mostlyKnown*p.alone &&
+		taken >= mostlyFull*connections && taken <= 1.3*connections
 }
 
 // idles reports whether an answer is known to be awaited on less than half of the connections to an

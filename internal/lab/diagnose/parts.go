@@ -166,7 +166,8 @@ var nodeFinds = []string{
 	"realpathSync", "close", "closeSync", "opendir", "opendirSync", "mkdir", "mkdirSync", "unlink",
 	"unlinkSync", "rename", "renameSync", "rm", "rmSync", "copyFile", "copyFileSync", "readlink",
 	"readlinkSync", "writeFile", "writeFileSync", "appendFile", "appendFileSync", "mkdtemp",
-	"mkdtempSync", "utimes", "utimesSync", "chmod", "chmodSync", "symlink", "symlinkSync", "makeStatsCallback",
+	"mkdtempSync", "utimes", "utimesSync", "chmod", "chmodSync", "symlink", "symlinkSync",
+	"makeStatsCallback",
 }
 
 // looksUpForWaste reports whether a stack that looks up files does so for work that could be done

@@ -297,7 +297,7 @@ func TestListsAndTablesOfJavaThatAreLookedThrough(t *testing.T) {
 	}
 }
 
-// A function's file is told apart by what profiles keep of it.
+// A function's file is distinguished by what profiles keep of it.
 func TestFilesOfPartsHaveNoMorePartsThanProfilesKeep(t *testing.T) {
 	for _, parts := range []map[string][]string{
 		parsesTemplates, makesSchemas, searchesModules, mapsRows, findsFiles,

@@ -218,14 +218,9 @@ func judgeCores(e *Evidence) *Finding {
 	if f := e.oneWorks(); f != nil {
 		return f
 	}
-	if slices.ContainsFunc(e.dependencies(), func(d dependency) bool {
-		return d.child && d.used >= .5*e.AtLine.PerSecond(measure.TargetCPU) && e.wholeThread(d)
-	}) {
-		return nil // a child that the service asks has no further thread
-	}
 	cores := e.granted(e.AtLine.Last(measure.HostCores))
 	line, over := e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU)
-	if !e.found() || e.neverAsked() || e.waitsForHelper() != nil ||
+	if !e.found() || e.neverAsked() || e.waitsForHelper() != nil || e.waitsForChild() ||
 		e.busy(targetProcessor) >= saturated && e.allowed(cores) == cores {
 		return nil
 	}
@@ -294,6 +289,14 @@ func judgeCores(e *Evidence) *Finding {
 	}
 	f.Evidence = append(f.Evidence, e.standFacts()...)
 	return f
+}
+
+// waitsForChild reports whether a child that the service asks over the network does half of the work, and
+// has no further thread.
+func (e *Evidence) waitsForChild() bool {
+	return slices.ContainsFunc(e.dependencies(), func(d dependency) bool {
+		return d.child && d.used >= .5*e.AtLine.PerSecond(measure.TargetCPU) && e.wholeThread(d)
+	})
 }
 
 // lesserThread is the maximum share of a processor that each of the threads uses which take turns: of

@@ -281,7 +281,8 @@ var (
 		"runtime.mapaccess1", "runtime.mapaccess1_faststr", "runtime.mapaccess1_fast64",
 		"internal/runtime/maps.", "time.Time.", "math.", "math/big.",
 		"java.lang.String.", "java.lang.Integer.", "java.lang.Long.", "java.lang.Double.",
-		"java.util.Comparator.", "java.util.Objects.", "java.math.", "java.time.", "java.util.Date.", "memcmp", "strcmp", "strncmp", "strcoll",
+		"java.util.Comparator.", "java.util.Objects.", "java.math.", "java.time.", "java.util.Date.",
+		"memcmp", "strcmp", "strncmp", "strcoll",
 	}
 )
 

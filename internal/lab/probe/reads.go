@@ -26,7 +26,7 @@ var errReadsDenied = errors.New("what the target reads may not be seen: run as t
 	"as root")
 
 // reads reports the target's read and write calls, the folders and files that it was seen to open,
-// the files that grow, and the processes whose standard output is no file. It costs 10 µs per
+// the files that grow, and the processes whose standard output is not a file. It costs 10 µs per
 // process. If processes make many small reads, it also costs 5 µs per descriptor looked at
 // (BenchmarkReads), at most 256 of them. If they make ten writes, it costs 7 µs for each.
 type reads struct {
