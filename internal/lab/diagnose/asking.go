@@ -82,7 +82,7 @@ func (e *Evidence) waitsWithin(places float64) bool {
 		open := e.fromTheLineOn(measure.OutgoingTo + to)
 		awaited := e.fromTheLineOn(measure.OutgoingWaiting + to)
 		return e.carriesMany(to, open.most) &&
-			(awaited.count < 3 || awaited.mean() >= e.hardlyAsked(to)*open.mean())
+			(awaited.count < 3 || awaited.mean() >= e.mayAwait(to)*open.mean())
 	}) || e.readersMore() >= mostlyAsked*(above-below)
 }
 
@@ -111,7 +111,7 @@ func (e *Evidence) takenOf(to string, p *places) (n float64, known bool) {
 	return p.reached * gently, known && also && beyond <= asQuick*gently
 }
 
-// awaitedFrom is awaited for the connections to addresses that begin with to.
+// awaitedFrom is awaited for the connections to one address; to all if to is empty.
 func (e *Evidence) awaitedFrom(to string, load int) (each, connections float64, known bool) {
 	goodput, sum, count := 0.0, 0.0, 0.0
 	for i := range e.Run.Steps {
@@ -129,11 +129,11 @@ func (e *Evidence) awaitedFrom(to string, load int) (each, connections float64, 
 	return sum / max(goodput, 1e-9), sum / max(count, 1), count >= 3 && goodput > 0
 }
 
-// awaitedIn returns on how many connections to addresses that begin with to a sample has an answer
-// awaited; told is false if it does not say so of any.
+// awaitedIn returns on how many connections to an address, or to all, a sample has an answer awaited;
+// told is false if it does not say so of any.
 func awaitedIn(s *measure.Sample, to string) (n float64, told bool) {
 	for name, waiting := range s.Values {
-		if strings.HasPrefix(name, measure.OutgoingWaiting+to) {
+		if at, is := strings.CutPrefix(name, measure.OutgoingWaiting); is && (to == "" || at == to) {
 			n, told = n+waiting, true
 		}
 	}

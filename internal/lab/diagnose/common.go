@@ -25,7 +25,8 @@ var commonWastes = []waste{
 			"whole file at once",
 	},
 	{
-		what: "answers and data that are compressed each time",
+		what:       "answers and data that are compressed each time",
+		compresses: true,
 		functions: []string{
 			"compress/flate.(*Writer).", "compress/gzip.(*Writer).", "compress/zlib.(*Writer).",
 			"compress/lzw.(*Writer).", "github.com/klauspost/compress/flate.(*Writer).",

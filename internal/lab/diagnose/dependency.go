@@ -14,7 +14,9 @@ import (
 type dependency struct {
 	process, address string
 	sample           string // the name of its processor time
-	pooled           bool   // another dependency stands between the service and it
+	pooled           bool   // a pooler stands between the service and it
+	// hop says that another service stands there. Its address is that of the other service.
+	hop bool
 	// child says that the service has started it: it is part of what is measured as the service, too.
 	child bool
 	// used and over are the processors that it used at the line and beyond it.
@@ -48,10 +50,9 @@ func (e *Evidence) dependencies() (all []dependency) {
 			process: process,
 			address: address,
 			sample:  name,
-			// Its threads are among the service's.
-			child: used > 0 && near(used, e.AtLine.PerSecond(measure.ThreadsCPU+process), sameChild),
-			used:  used,
-			over:  e.Over.PerSecond(name),
+			child:   e.isChild(process, used),
+			used:    used,
+			over:    e.Over.PerSecond(name),
 		})
 	}
 	all = append(all, e.behindPoolers(all)...)
@@ -65,6 +66,15 @@ func (e *Evidence) dependencies() (all []dependency) {
 // sameChild is how much the processor time of a dependency may differ from that of the threads of its
 // name in the service, if it is a child of the service. They are looked at at other times.
 const sameChild = 1.2
+
+// isChild reports whether a dependency that uses so many processors is a child of the service: threads of
+// its name are among the service's, use as much, and are not all there is. The names of threads lack the
+// numbers at their end.
+func (e *Evidence) isChild(process string, used float64) bool {
+	threads := e.AtLine.PerSecond(measure.ThreadsCPU + strings.TrimRight(process, "0123456789."))
+	return used > 0 && near(used, threads, sameChild) &&
+		threads <= (1-notAlone)*e.AtLine.PerSecond(measure.TargetCPU)
+}
 
 // besides returns how many processors the service used at the line besides a dependency.
 func (e *Evidence) besides(d dependency) float64 {
@@ -91,46 +101,50 @@ var poolers = map[string][]string{
 	"nutcracker": {"redis-server", "memcached"},
 }
 
-// storesBehind returns the names of the stores that a dependency may ask: a pooler those for which it
-// speaks, a service any.
-func storesBehind(d dependency) (all []string) {
-	if of := poolers[d.process]; of != nil {
-		return of
+// behindPoolers returns the stores that are asked through one of the services: the target has no
+// connection to them, so they are among the machine's other processes. What a store computes for
+// others too is another share of each request at half of the line, and is not counted.
+func (e *Evidence) behindPoolers(by []dependency) (all []dependency) {
+	services := slices.DeleteFunc(slices.Clone(by), func(d dependency) bool {
+		s := d.store()
+		return poolers[d.process] != nil || s != nil && (s.keyed || s.quick)
+	})
+	for _, pooler := range by {
+		for _, process := range poolers[pooler.process] {
+			all = e.addBehind(all, by, pooler, process)
+		}
 	}
-	if s := d.store(); s != nil && (s.keyed || s.quick) {
-		return nil
+	if len(services) != 1 { // which of them asks it is not known
+		return all
 	}
 	for i := range stores {
-		if stores[i].keyed || stores[i].quick {
-			all = append(all, stores[i].processes...)
+		if s := &stores[i]; s.keyed || s.quick {
+			for _, process := range s.processes {
+				all = e.addBehind(all, by, services[0], process)
+			}
 		}
 	}
 	return all
 }
 
-// behindPoolers returns the stores that are asked through one of the services: the target has no
-// connection to them, so they are among the machine's other processes. What a store computes for
-// others too is another share of each request at half of the line, and is not counted.
-func (e *Evidence) behindPoolers(by []dependency) (all []dependency) {
-	for _, pooler := range by {
-		for _, process := range storesBehind(pooler) {
-			name := measure.OthersCPU + process
-			if e.AtLine.PerRequest(name) == 0 ||
-				slices.ContainsFunc(by, func(d dependency) bool { return d.process == process }) ||
-				!near(e.AtLine.PerRequest(name), e.Half.PerRequest(name), samePooled) {
-				continue
-			}
-			all = append(all, dependency{
-				process: process + " behind " + pooler.process,
-				address: pooler.address,
-				sample:  name,
-				pooled:  true,
-				used:    e.AtLine.PerSecond(name),
-				over:    e.Over.PerSecond(name),
-			})
-		}
+// addBehind adds a store behind one of the services, if it works for the requests.
+func (e *Evidence) addBehind(all, by []dependency, asks dependency, process string) []dependency {
+	name := measure.OthersCPU + process
+	if e.AtLine.PerRequest(name) == 0 ||
+		!near(e.AtLine.PerRequest(name), e.Half.PerRequest(name), samePooled) ||
+		slices.ContainsFunc(all, func(d dependency) bool { return d.sample == name }) ||
+		slices.ContainsFunc(by, func(d dependency) bool { return d.process == process }) {
+		return all
 	}
-	return all
+	return append(all, dependency{
+		process: process + " behind " + asks.process,
+		address: asks.address,
+		sample:  name,
+		pooled:  true,
+		hop:     poolers[asks.process] == nil,
+		used:    e.AtLine.PerSecond(name),
+		over:    e.Over.PerSecond(name),
+	})
 }
 
 // samePooled is how much a store's processor time for each request may differ at half of the line.
@@ -166,7 +180,7 @@ func (e *Evidence) runsSlowCommands(d dependency) bool {
 func (e *Evidence) onlyThread(address string) bool {
 	return slices.ContainsFunc(e.dependencies(), func(d dependency) bool {
 		s := d.store()
-		return d.address == address && s != nil && s.single &&
+		return d.address == address && !d.hop && s != nil && s.single &&
 			(min(d.used, d.over) >= singleBusy ||
 				s.quick && d.used >= slowCommands*e.AtLine.Goodput())
 	})
@@ -186,7 +200,8 @@ func (e *Evidence) wholeThread(d dependency) bool {
 	cores := e.AtLine.Last(measure.HostCores)
 	k := math.Floor(max(d.used, d.over) + overCore)
 	// PostgreSQL has a process for each connection.
-	if strings.HasPrefix(d.process, "postgres") && e.fromTheLineOn(measure.OutgoingTo+d.address).most > k {
+	if strings.HasPrefix(d.process, "postgres") &&
+		(d.hop || e.fromTheLineOn(measure.OutgoingTo+d.address).most > k) {
 		return false
 	}
 	return k >= 1 && k < cores && e.idleProcessors() >= leastIdle &&
@@ -319,7 +334,7 @@ func (e *Evidence) runsSlowQueries() (d dependency, is bool) {
 		s, cost := d.store(), e.costsBehind(d)
 		asked := max(e.exchanged(d.address, nearLine).each(), 1)
 		least := slowQueries + quickQuery*(asked-1)
-		if strings.HasPrefix(d.address, measure.UnixAddress) {
+		if strings.HasPrefix(d.address, measure.UnixAddress) || d.hop {
 			least = unknownQueries // there it is not known how many they are
 		}
 		gain := e.gain(e.spares(d)).Factor

@@ -65,7 +65,7 @@ func (d *Diagnosis) settle(e *Evidence) {
 	for i := range d.Findings {
 		f := &d.Findings[i]
 		if f.saves != nil {
-			f.Gain, f.saves = e.processorGain(*f.saves, elsewhere), nil
+			f.Gain, f.saves, f.spares = e.processorGain(*f.saves, elsewhere), nil, true
 		}
 		switch {
 		case f.Verify.Text != "":
@@ -104,7 +104,7 @@ func (d *Diagnosis) wasteBeforeThreads(e *Evidence) {
 	threads := worth(&d.Findings[i])
 	for i := range d.Findings {
 		f := &d.Findings[i]
-		if f.Rank == Cost && (worth(f) > threads || f.Gain.Factor >= muchWasted) {
+		if f.Rank == Cost && f.spares && (worth(f) > threads || f.Gain.Factor >= muchWasted) {
 			f.Rank, f.before = Binding, true
 		}
 	}

@@ -104,6 +104,8 @@ type Finding struct {
 	// saves is the processor time that following the advice saves, if it saves any. The gain is
 	// computed from it once all findings are known.
 	saves *cure
+	// spares says that the gain was computed from that.
+	spares bool
 	// whatever says that this sets the line however busy the machine is.
 	whatever bool
 	// turns says that requests wait for what others compute, one at a time. Processor time that is

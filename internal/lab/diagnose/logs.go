@@ -13,7 +13,7 @@ func loggingRule(r Rule) Rule {
 	r.Threshold += "; or, without a profile that shows whose they are, over 10 small writes for " +
 		"each request beside its answer, at half of the line too, a tenth of the processor time in " +
 		"the kernel (a twentieth from 15 writes on), and files that grow by most of what is " +
-		"written, or a standard output that is not a file; or a log that grows by over 1.5 kB for " +
+		"written, or a standard output that is not a file; or a log that grows by over 2 kB for " +
 		"each request in fewer writes"
 	judge := r.Judge
 	r.Judge = func(e *Evidence) *Finding {
@@ -141,6 +141,8 @@ const (
 	// muchLogged is the minimum number of bytes of the lines for a request if their number is not
 	// that of the calls, or may not be. A line for each request, even of JSON, is shorter.
 	muchLogged = 1500
+	// muchGathered is the same for lines that are gathered: one line in one call may have 1.5 kB.
+	muchGathered = 2000
 	// usualLine is how many bytes a line is taken to have if it is not known how many there are.
 	usualLine = 150
 )
@@ -150,7 +152,7 @@ const (
 // little to do then. How many lines these are is not known.
 func (e *Evidence) gathersLines(line, half *written) *Finding {
 	lines := line.logged / usualLine
-	if line.logged < muchLogged || line.calls-line.asked >= manyLines ||
+	if line.logged < muchGathered || line.calls-line.asked >= manyLines ||
 		!near(line.logged, half.logged, sameReads) || e.linesCost(lines) < someSaved {
 		return nil
 	}

@@ -54,7 +54,7 @@ func (e *Evidence) idles(to string) bool {
 // one in a transaction of a database does. A client of a service gives it back with the answer.
 func (e *Evidence) heldWhileIdle(to string) bool {
 	for _, d := range e.dependencies() {
-		if d.address == to {
+		if d.address == to && !d.hop {
 			return d.store() != nil
 		}
 	}
@@ -104,7 +104,7 @@ func (e *Evidence) mostInFlight() (most float64) {
 // that has no more than one may send them one after the other, and so do clients of quick stores.
 func (e *Evidence) carriesMany(to string, connections float64) bool {
 	for _, d := range e.dependencies() {
-		if s := d.store(); d.address == to && s != nil && (s.quick || s.keyed) {
+		if s := d.store(); d.address == to && !d.hop && s != nil && (s.quick || s.keyed) {
 			return s.quick // a database answers one query after the other
 		}
 	}
@@ -181,7 +181,7 @@ func (e *Evidence) asksLittle(places float64) bool {
 		}
 		idle, many := mostlyIdle, e.carriesMany(at, open.most)
 		if many {
-			idle = e.hardlyAsked(at)
+			idle = e.mayAwait(at)
 		}
 		if awaited.count == 0 && !many { // not known: an answer may be awaited on each
 			asked += open.mean()
@@ -195,15 +195,16 @@ func (e *Evidence) asksLittle(places float64) bool {
 	return asked < mostlyIdle*max(places, 1)
 }
 
-// hardlyAsked returns the largest share of the connections to an address, which may carry many requests
-// at once, on which an answer is awaited if requests do not wait there.
-func (e *Evidence) hardlyAsked(to string) float64 {
+// mayAwait returns the largest share of the connections to an address, which may carry many requests at
+// once, on which an answer is awaited if requests do not wait there.
+func (e *Evidence) mayAwait(to string) float64 {
 	for _, d := range e.dependencies() {
-		if s := d.store(); d.address == to && (s != nil && s.quick || max(d.used, d.over) > hardlyBusy) {
-			return hardlyAsked
+		if s := d.store(); d.address == to && !d.hop && (s == nil || !s.quick) &&
+			max(d.used, d.over) <= hardlyBusy {
+			return rarelyAsked
 		}
 	}
-	return rarelyAsked
+	return hardlyAsked
 }
 
 const (

@@ -116,7 +116,7 @@ var mapsRows = map[string][]string{
 	"node_modules/sequelize": {"build", "bulkBuild", "_initValues", "_groupJoinData"},
 	// Django and SQLAlchemy.
 	"models/base.py": {"from_db"},
-	"orm/loading.py": {"_instance", "_populate_full", "load_scalar_attributes", "chunks"},
+	"orm/loading.py": {"_instance", "_populate_full", "load_scalar_attributes"},
 }
 
 // goesThroughRows are functions of pandas that make an object of each row of a table.

@@ -93,8 +93,9 @@ func (e *Evidence) refusesSome(p *places) *Finding {
 	allowed := e.allowedErrors()
 	gently, _ := e.refusedAt(gentle)
 	share, n := e.refusedAt(beyondLine)
-	if !e.room() || gently > share/4 || e.Over.Service() >= takesLonger*e.Half.Service() ||
-		allowed == 0 || share < farMoreRefused*allowed || n < fewestRefused {
+	if !e.room() || e.Over.refused() == 0 || gently > share/4 || allowed == 0 ||
+		e.Over.Service() >= takesLonger*e.Half.Service() ||
+		share < farMoreRefused*allowed || n < fewestRefused {
 		return nil
 	}
 	p.refused = true
@@ -136,7 +137,7 @@ func (e *Evidence) refusedAt(load int) (share, n float64) {
 // losesWorkers reports whether connections may be lost because processes of the service end: some are
 // lost at half of the line too, or their number changes.
 func (e *Evidence) losesWorkers() bool {
-	return e.Over.Failed(measure.ConnectionLost) > 0 &&
+	return e.Over.Failed(measure.ConnectionLost) > e.Over.refused()/2 &&
 		(e.Half.Failed(measure.ConnectionLost) > 0 ||
 			e.Over.Max(measure.TargetProcesses) != e.Half.Max(measure.TargetProcesses))
 }

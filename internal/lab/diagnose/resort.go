@@ -206,7 +206,8 @@ func (e *Evidence) takesTurns(p *places) bool {
 	const besides, farLonger = .25, 4
 	line, over := e.AtLine.PerSecond(measure.TargetCPU), e.Over.PerSecond(measure.TargetCPU)
 	used := max(line, over)
-	return e.spread() && used >= fullCore && used <= 1+besides && over <= stillGrows*line &&
+	pool := p.to != "" && p.full >= alwaysTaken
+	return e.spread() && !pool && used >= fullCore && used <= 1+besides && over <= stillGrows*line &&
 		e.idleProcessors() >= .5 && e.Over.inFlight() >= 8 &&
 		e.Over.Service() >= farLonger*p.alone && e.Over.Goodput() <= stillGrows*e.AtLine.Goodput() &&
 		(e.computing() >= mostlyTurns || e.waitsWithin(p.n))
@@ -239,7 +240,7 @@ func (e *Evidence) triesAgain() *repeated {
 	for _, d := range e.dependencies() {
 		s, to := d.store(), d.address
 		gently, beyond := e.exchanged(to, gentle).each(), e.exchanged(to, beyondLine).each()
-		if s != nil && s.quick && max(d.used, d.over) <= hardlyBusy && gently > 0 &&
+		if s != nil && s.quick && !d.hop && max(d.used, d.over) <= hardlyBusy && gently > 0 &&
 			beyond >= max(moreTries*gently, fewestTries) {
 			return &repeated{to, beyond}
 		}

@@ -209,7 +209,7 @@ func (e *Evidence) fewPlaces() bool {
 func (e *Evidence) busyBehind() bool {
 	const farMore = 1.5
 	d, is := e.saturatedBehind()
-	return is && e.gain(cure{elsewhere: leftBehind * d.used}).Factor >= farMore*e.gain(cure{}).Factor
+	return is && e.gain(e.spares(d)).Factor >= farMore*e.gain(cure{}).Factor
 }
 
 // counted is the finding in which the requests inside were counted: by those that have passed the

@@ -310,7 +310,7 @@ func (e *Evidence) churnRank(closed float64) Rank {
 		return Cost
 	}
 	for _, d := range e.dependencies() {
-		if s := d.store(); s != nil && s.session != "" &&
+		if s := d.store(); s != nil && !d.hop && s.session != "" &&
 			closed*s.login < littleOfIt*e.AtLine.PerRequest(d.sample) {
 			return Cost
 		}

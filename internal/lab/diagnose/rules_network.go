@@ -262,10 +262,11 @@ var networkRules = []Rule{
 		},
 	},
 	{
-		Name:      "upstream-connections-not-reused",
-		Claim:     "The service opens a connection to its upstream for nearly each request",
-		Needs:     []string{measure.HostTCPOpenedActive},
-		Threshold: "over 1 connection for 5 requests; or over a Unix socket others in each look",
+		Name:  "upstream-connections-not-reused",
+		Claim: "The service opens a connection to its upstream for nearly each request",
+		Needs: []string{measure.HostTCPOpenedActive},
+		Threshold: "over 1 connection for 5 requests, or logins that keep a store busy; or over a " +
+			"Unix socket others in each look",
 		Reason: "each is a round trip and a handshake before the first byte; " +
 			"kept ones cost neither",
 		Judge: func(e *Evidence) *Finding {
@@ -444,7 +445,9 @@ func (e *Evidence) overflowsElsewhere() bool {
 	limit := e.AtLine.Last(measure.ListenerQueueLimit)
 	longest := max(e.AtLine.Max(measure.ListenerQueue), e.Over.Max(measure.ListenerQueue))
 	return limit > short && longest < fills*limit &&
-		slices.ContainsFunc(e.sampledOf(measure.OutgoingTo), onThisMachine)
+		slices.ContainsFunc(e.sampledOf(measure.OutgoingTo), func(to string) bool {
+			return onThisMachine(to) && !strings.HasPrefix(to, measure.UnixAddress)
+		})
 }
 
 // fewRemembered reports whether far fewer connections to others are remembered as closed, for a minute,
@@ -457,7 +460,7 @@ func (e *Evidence) fewRemembered(opened float64) bool {
 	}
 	remembered := e.closedFirst(measure.TargetOutgoingTimeWait) +
 		e.closedFirst(measure.TargetOutgoingTimeWaitThere)
-	return remembered < .1*opened*float64(e.AtLine.Step.Totals.Length)/1e9
+	return remembered < .1*opened*min(float64(e.AtLine.Step.Totals.Length)/1e9, 60)
 }
 
 // closedFirst returns how many connections of the service to others were remembered as closed, under
@@ -501,7 +504,8 @@ func (e *Evidence) openingRank() Rank {
 	for _, d := range e.dependencies() {
 		switch behind := e.costsBehind(d); {
 		case d.session() != "":
-			cost, plain = cost+behind, false
+			logins := e.AtLine.opened() / max(e.AtLine.Goodput(), 1e-9) * d.store().login
+			cost, plain = cost+min(behind, max(logins, connectionCost)), false
 		case strings.HasSuffix(d.address, "443"): // TLS, by custom
 			cost, plain = cost+min(behind, acceptingMost), false
 		default:

@@ -75,7 +75,7 @@ var processorRules = []Rule{
 		Threshold: "over 25 % of the target's processor time is a known kind of waste, or is that " +
 			"of programs which are started for each request; or 35 % " +
 			"and most of that in one function where honest work has some of it too (60 % for " +
-			"matching and sorting, 50 % for tables that are read through); or over 40 % " +
+			"matching, sorting and pictures, 50 % for tables that are read through); or over 40 % " +
 			"is one function, half of that in one place, that calls itself many deep or costs a " +
 			"request 1.5 times what it does at half of the line",
 		Reason: "nothing else is worth looking at before it; a function that calls many " +

@@ -147,7 +147,8 @@ func (e *Evidence) heldLonger() bool {
 	}
 	hold := func(m *Moment) float64 { return m.PerRequestNow(measure.DBInUse) }
 	return e.Half.Mean(measure.DBInUse) >= leastInUse && (hold(e.AtLine) >= slower*hold(e.Half) ||
-		hold(e.Over) >= farSlower*hold(e.Half) && e.idleProcessors() >= leastIdle)
+		hold(e.Over) >= farSlower*hold(e.Half) && e.idleProcessors() >= leastIdle &&
+			e.Over.Goodput() >= .8*e.AtLine.Goodput()) // requests that end badly hold one, too
 }
 
 // insideWaits reports whether at least half of the goroutines that have passed a queue, and at least

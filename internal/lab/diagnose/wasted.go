@@ -158,7 +158,7 @@ func encodesWaste(stack []profile.Frame) bool {
 
 // compressionBit is the bit of the waste of answers that are compressed.
 var compressionBit = func() uint64 {
-	i := slices.IndexFunc(wastes, func(w waste) bool { return strings.Contains(w.what, "compressed each") })
+	i := slices.IndexFunc(wastes, func(w waste) bool { return w.compresses })
 	return 1 << i
 }()
 

@@ -29,6 +29,8 @@ type waste struct {
 	least float64
 	// sorts says that it is a sort, which is not the waste if its comparisons are.
 	sorts bool
+	// compresses says that a writer of another library may do it.
+	compresses bool
 	// writesFiles says that lines of a log may be what is written.
 	writesFiles bool
 	// searchesLists says that it is a search, which may call the service's own code for each element.

@@ -110,7 +110,7 @@ func (m *Moment) grows(kind func(path string) bool) (files string, each float64)
 var (
 	// noLogs are words with "log" that are about something else, or about the log of a database.
 	noLogs = regexp.MustCompile(`catalog|\bblog|dialog|analog|backlog|prolog|epilog|login|logo|` +
-		`logic|logist|binlog|oplog|commitlog|redolog|undolog|changelog|translog|walog|\bwal\.log`)
+		`logic|logist|binlog|oplog|commitlog|redolog|undolog|changelog|translog|walog|ology|genealog|\bwal\.log`)
 	// numbered is the name of the log of a store that keeps everything in such files: LevelDB,
 	// RocksDB, Kafka.
 	numbered = regexp.MustCompile(`^[0-9]+\.log$`)

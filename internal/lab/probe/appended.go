@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"bufio"
 	"cmp"
 	"io"
 	"maps"
@@ -44,18 +43,21 @@ type writing struct {
 func (a *appended) look(root string, now, before map[int]ioCalls) {
 	open := map[string]writing{}
 	left := maxOpenLooked
-	a.piped = 0
+	a.piped, a.local.tables = 0, nil
 	for _, pid := range slices.Sorted(maps.Keys(now)) {
 		more := now[pid].since(before[pid])
-		if more.writes < fewWrites || more.writtenBytes > largeWrites*more.writes || left <= 0 {
+		if more.writes < fewWrites || more.writtenBytes > largeWrites*more.writes {
 			continue
 		}
 		process := filepath.Join(root, strconv.Itoa(pid))
-		names, err := list(filepath.Join(process, "fd"), left)
-		if err != nil {
-			continue
+		names := []string{"1", "2"} // of those that are beyond the bound, the standard outputs
+		if left > 0 {
+			var err error
+			if names, err = list(filepath.Join(process, "fd"), left); err != nil {
+				continue
+			}
+			left -= len(names)
 		}
-		left -= len(names)
 		if a.lookAt(root, process, names, open) && more.writes >= manyWrites {
 			a.piped++
 		}
@@ -135,14 +137,18 @@ func (a *appended) add(grown map[string]float64) {
 }
 
 const (
-	// maxLocalAsked bounds the sockets that are looked up in the kernel's table of Unix sockets,
-	// and maxLocalTable the bytes of it that are read.
-	maxLocalAsked, maxLocalTable = 64, 1 << 20
+	// maxLocalAsked bounds the sockets that are looked up in the kernel's tables of Unix sockets, of
+	// which there is one for each network namespace. maxTables bounds the tables that are read for one
+	// look, and maxLocalTable the bytes of each.
+	maxLocalAsked, maxTables, maxLocalTable = 64, 4, 1 << 20
 )
 
 // localSockets tells which sockets are Unix sockets, by what the link of a descriptor says. Each is
 // looked up once.
-type localSockets map[string]bool
+type localSockets struct {
+	known  map[string]bool
+	tables map[string]map[string]bool // inodes by network namespace, as read for this look
+}
 
 // is reports whether a descriptor's target is a Unix socket: one of the process's network
 // namespace, or of this program's, as for a service that systemd gave a namespace of its own and
@@ -150,29 +156,49 @@ type localSockets map[string]bool
 func (l *localSockets) is(root, process, link string) bool {
 	inode, socket := strings.CutPrefix(link, "socket:[")
 	inode, socket2 := strings.CutSuffix(inode, "]")
-	if local, known := (*l)[link]; known || !socket || !socket2 || len(*l) >= maxLocalAsked {
+	if local, known := l.known[link]; known || !socket || !socket2 || len(l.known) >= maxLocalAsked {
 		return local
 	}
-	if *l == nil {
-		*l = localSockets{}
+	if l.known == nil {
+		l.known = map[string]bool{}
 	}
-	(*l)[link] = localIn(filepath.Join(process, "net/unix"), inode) ||
-		localIn(filepath.Join(root, "net/unix"), inode)
-	return (*l)[link]
+	l.known[link] = l.table(process)[inode] || l.table(filepath.Join(root, "self"))[inode]
+	return l.known[link]
 }
 
-// localIn reports whether a table of Unix sockets has an inode. It is the seventh of its columns.
-func localIn(table, inode string) bool {
+// table returns the inodes of the Unix sockets in a process's network namespace.
+func (l *localSockets) table(process string) map[string]bool {
+	namespace, err := os.Readlink(filepath.Join(process, "ns/net"))
+	if err != nil {
+		namespace = process
+	}
+	if t, read := l.tables[namespace]; read || len(l.tables) >= maxTables {
+		return t
+	}
+	if l.tables == nil {
+		l.tables = map[string]map[string]bool{}
+	}
+	l.tables[namespace] = localInodes(filepath.Join(process, "net/unix"))
+	return l.tables[namespace]
+}
+
+// localInodes returns the inodes of a table of Unix sockets, the seventh of its columns. What is beyond
+// the bound, or cannot be read, is left out.
+func localInodes(table string) map[string]bool {
 	f, err := os.Open(table)
 	if err != nil {
-		return false
+		return nil
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(io.LimitReader(f, maxLocalTable))
-	for lines.Scan() {
-		if columns := strings.Fields(lines.Text()); len(columns) > 6 && columns[6] == inode {
-			return true
+	text, err := io.ReadAll(io.LimitReader(f, maxLocalTable))
+	if err != nil {
+		return nil
+	}
+	inodes := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		if columns := strings.Fields(line); len(columns) > 6 {
+			inodes[columns[6]] = true
 		}
 	}
-	return false
+	return inodes
 }

@@ -107,8 +107,8 @@ func TestASocketOfAnotherKindIsNotAUnixSocket(t *testing.T) {
 	for i := range 2 * maxLocalAsked {
 		l.is("/nowhere", "/nowhere", fmt.Sprintf("socket:[%d]", i))
 	}
-	if len(l) != maxLocalAsked {
-		t.Errorf("%d sockets are kept, want %d", len(l), maxLocalAsked)
+	if len(l.known) != maxLocalAsked {
+		t.Errorf("%d sockets are kept, want %d", len(l.known), maxLocalAsked)
 	}
 }
 
