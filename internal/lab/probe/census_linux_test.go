@@ -295,8 +295,7 @@ func TestAQuestionThatFollowsAnAnswerAtOnceIsWaitedFor(t *testing.T) {
 		seen += fresh(s)[measure.OutgoingWaiting+to.String()]
 		passes(server, client)
 	}
-	// It was 0 when the kernel's ticks alone told, and 23 on a machine that was busy with other tests.
-	if seen < turns/3 {
+	if seen < turns*3/4 {
 		t.Errorf("an answer was waited for in %v looks of %d", seen, turns)
 	}
 }
