@@ -31,8 +31,9 @@ const (
 	// callCosts is the highest processor time in seconds that one query costs a service which does
 	// little else: 40 µs in Go, 0.1 to 0.4 ms in Node.js, Python and Ruby.
 	callCosts = 500e-6
-	// callSpared is the processor time in seconds that each avoided query is assumed to save.
-	callSpared = 60e-6
+	// callSpared is the processor time in seconds that each avoided query is assumed to save in Go or
+	// Java, slowCallSpared in Node.js, Python or Ruby.
+	callSpared, slowCallSpared = 60e-6, 120e-6
 	// answerCosts and answerSpared are the same for a service that is asked over HTTP by Node.js, Python
 	// or Ruby, whose clients take .3 to .7 ms for each.
 	answerCosts, answerSpared = 800e-6, 200e-6
@@ -172,14 +173,28 @@ func (e *Evidence) costOfAsking(to string) (most, spared float64) {
 	}) {
 		return answerCosts, answerSpared
 	}
-	return callCosts, callSpared
+	return callCosts, slowCallSpared
+}
+
+// asksOnce returns the cure that leaves one question where there were many, which spares the service
+// and the store.
+func (e *Evidence) asksOnce(r *repeated) (c cure) {
+	for _, d := range e.dependencies() {
+		if d.address == r.to && d.store() != nil && !d.hop {
+			c = e.spares(d)
+			break
+		}
+	}
+	_, each := e.costOfAsking(r.to)
+	own := e.AtLine.PerRequest(measure.TargetCPU)
+	c.saves = min(c.saves+each*(r.calls-1)/max(own, 1e-9), .8)
+	return c
 }
 
 // talkative is the finding that each request asks the same address again and again.
 func (e *Evidence) talkative(r *repeated) *Finding {
 	cost := e.gentleCost()
-	_, spared := e.costOfAsking(r.to)
-	saves := min(spared*(r.calls-1)/max(cost, 1e-9), .8)
+	c := e.asksOnce(r)
 	return &Finding{
 		Claim: fmt.Sprintf("For each request %s: one takes %s when it is alone, and computes for "+
 			"%s of that", r.words(e), span(e.alone()), span(cost)),
@@ -192,7 +207,7 @@ func (e *Evidence) talkative(r *repeated) *Finding {
 				number(e.exchanged(r.to, nearLine).each()) + ", " + number(r.calls) + " each",
 		}}, e.dependencyFacts()...),
 		Advice: append([]Action{e.askOnce()}, e.dependencyAdvice()...),
-		saves:  &cure{saves: saves},
+		saves:  &c,
 		cause:  true,
 	}
 }

@@ -517,6 +517,9 @@ func (e *Evidence) saturated(d dependency) *Finding {
 		f.Claim += fmt.Sprintf("; for each request %s small segments with data go there, and as "+
 			"many come back", number(r.calls))
 		f.Advice = append([]Action{e.askOnce()}, f.Advice...)
+		if d.store() != nil {
+			f.Gain = e.gain(e.asksOnce(r))
+		}
 	}
 	f.Gain.Low = 1
 	f.Gain.Why += fmt.Sprintf("; %s of what %s computes is assumed to be spared",

@@ -12,9 +12,11 @@ import (
 const (
 	// newEach is the minimum number of connections per request for handshakes to matter.
 	// everResumed is the largest share of connections that may resume a session if sessions are
-	// hardly ever resumed.
+	// hardly ever resumed, and leastWhole the minimum share that does not if some are: each worker, or
+	// each instance behind an address, that has sessions of its own has them for its share.
 	newEach     = .5
 	everResumed = .05
+	leastWhole  = .3
 )
 
 // seenByClients makes a rule about TLS handshakes use the client's view if there is no profile: how
@@ -23,7 +25,8 @@ func seenByClients(r Rule) Rule {
 	inProfile := r.Judge
 	r.Needs = []string{"profile:cpu|" + measure.TargetCPU}
 	r.Threshold += "; or, without a profile that names them, over a connection for two requests, " +
-		"of which none resumes a session, and a lone client waits longer for one than for the answer"
+		"of which less than seven of ten resume a session, and a lone client waits longer for " +
+		"one than for the answer"
 	r.Judge = func(e *Evidence) *Finding {
 		if e.AtLine.Profile(kindCPU) == nil {
 			return judgeFullHandshakes(e)
@@ -73,8 +76,9 @@ func leafBinary(stack []profile.Frame) (profile.Frame, bool) {
 func judgeFullHandshakes(e *Evidence) *Finding {
 	t, requests := &e.AtLine.Step.Totals, e.AtLine.Goodput()
 	made := float64(t.ConnectionsMade)
+	full := 1 - float64(t.Resumed)/max(made, 1)
 	if !strings.HasPrefix(e.Run.Manifest.Target, "https:") || requests == 0 ||
-		e.AtLine.connections() < newEach*requests || float64(t.Resumed) > everResumed*made {
+		e.AtLine.connections() < newEach*requests || full < leastWhole {
 		return nil
 	}
 	connect, answer := e.lone()
@@ -82,9 +86,14 @@ func judgeFullHandshakes(e *Evidence) *Finding {
 		return nil
 	}
 	share := connect / (connect + answer)
+	claim := "Each connection begins with a full TLS handshake: no session is resumed"
+	if full < 1-everResumed {
+		claim = percent(full) + " of the connections begin with a full TLS handshake: their sessions " +
+			"are not resumed, as where workers, or instances behind one address, do not share them"
+	}
 	return &Finding{
-		Claim: "Each connection begins with a full TLS handshake: no session is resumed, and a lone " +
-			"client waits " + span(connect) + " for a connection and " + span(answer) + " for the answer",
+		Claim: claim + ", and a lone client waits " + span(connect) + " for a connection and " +
+			span(answer) + " for the answer",
 		Rank:       Cost,
 		Confidence: .75,
 		Evidence: []Fact{
@@ -95,7 +104,7 @@ func judgeFullHandshakes(e *Evidence) *Finding {
 			{What: "a new connection, for a client that is alone", Value: span(connect)},
 			{What: "and the answer", Value: span(answer)},
 		},
-		saves: &cure{saves: resumed * share, elsewhere: resumed * e.clientsShare()},
+		saves: &cure{saves: full * resumed * share, elsewhere: full * resumed * e.clientsShare()},
 	}
 }
 

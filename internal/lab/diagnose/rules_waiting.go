@@ -23,7 +23,8 @@ var waitingRules = []Rule{
 			"milliseconds for each request (1.2 if it uses more than the service and half as much " +
 			"again is to be gained, five over a Unix socket) and a third of it or two fifths " +
 			"of a lone request's time; or " +
-			"over 10 exchanges of small segments with one address for each request; or at " +
+			"over 10 exchanges of small segments with one address for each request; or, from a store, " +
+			"ten times the bytes that the client gets, and 64 KB, for each request; or at " +
 			"least half of the time that a lone request takes, and over a millisecond, is " +
 			"processor time of what it asks; or half of the service's processor time is that of a " +
 			"program it has started and asks over a pipe",
@@ -81,6 +82,10 @@ func judgeWaiting(e *Evidence) *Finding {
 	if again != nil && (e.waitedFor() || e.threadWaitedFor()) {
 		return e.talkative(again)
 	}
+	much := e.fetchesTooMuch()
+	if much != nil && (e.waitedFor() || e.threadWaitedFor()) {
+		return e.tooMuch(much)
+	}
 	queries, slow := e.runsSlowQueries()
 	if slow && e.waitedFor() {
 		return e.slowQueriesOf(queries)
@@ -108,7 +113,7 @@ func (e *Evidence) outOfDoubt() bool {
 	_, behind := e.saturatedBehind()
 	_, queries := e.runsSlowQueries()
 	return behind || queries || e.waitsForHelper() != nil || e.neverQuick() || e.asksAgain() != nil ||
-		e.rowsLocked() != nil && e.busy(hostProcessor) < saturated
+		e.fetchesTooMuch() != nil || e.rowsLocked() != nil && e.busy(hostProcessor) < saturated
 }
 
 // waitsForOthers is the finding that requests wait for what the service asks.

@@ -71,6 +71,9 @@ const (
 	// OutgoingExchanges is the prefix for the counters of exchanges on these connections; the same
 	// address follows.
 	OutgoingExchanges = "target.outgoing.exchanges."
+	// OutgoingReceived is the prefix for the counters of bytes that came on these connections; the
+	// same address follows.
+	OutgoingReceived = "target.outgoing.received_bytes."
 	// Behind is the prefix for the processor time of the services on its own machine that the
 	// target connects to: an address and port, a slash and the process's name follow.
 	Behind = "behind.cpu_seconds."

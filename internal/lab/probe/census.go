@@ -266,6 +266,7 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 		if n, told := waiting[at]; told {
 			into[measure.OutgoingWaiting+at] = float64(n)
 			into[measure.OutgoingExchanges+at] = c.exchanged.by[at]
+			into[measure.OutgoingReceived+at] = c.exchanged.received[at]
 		}
 		if n, is := c.exchanged.fresh[at]; is {
 			into[measure.OutgoingFresh+at] = n

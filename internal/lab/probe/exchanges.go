@@ -57,6 +57,8 @@ func (d data) exchanges(store bool) float64 {
 // per connection, so a connection that has closed counts as far as it was seen.
 type exchanges struct {
 	by map[string]float64
+	// received are the bytes that came, for the same addresses.
+	received map[string]float64
 	// stores are the addresses at which a store was found to listen.
 	stores map[string]bool
 	// fresh counts connections over Unix sockets that were not in the last census.
@@ -87,7 +89,8 @@ func (s *seen) end(whole bool) {
 // begin starts a census.
 func (x *exchanges) begin() {
 	if x.by == nil {
-		x.by, x.fresh = make(map[string]float64), make(map[string]float64)
+		x.by, x.received = make(map[string]float64), make(map[string]float64)
+		x.fresh = make(map[string]float64)
 		x.tcp.last, x.local.last = make(map[uint64]data), make(map[uint64]data)
 	}
 	x.tcp.begin()
@@ -123,7 +126,9 @@ func (x *exchanges) add(s *candidate, others bool) {
 		}
 		last, there := x.tcp.last[s.inode]
 		if there || x.tcp.whole && !others {
-			before += s.data.since(last).exchanges(x.stores[to] || storePort(to))
+			more := s.data.since(last)
+			before += more.exchanges(x.stores[to] || storePort(to))
+			x.received[to] += float64(more.cameBytes)
 		}
 		x.by[to] = before
 		x.tcp.now[s.inode] = s.data

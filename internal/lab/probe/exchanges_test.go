@@ -115,6 +115,9 @@ func TestWhatOneCensusMissesIsNotCountedWholeByTheNext(t *testing.T) {
 		if got := x.by[(&candidate{}).to()]; got != c.want {
 			t.Errorf("%s: %v exchanges, want %v", name, got, c.want)
 		}
+		if got := x.received[(&candidate{}).to()]; got != c.want {
+			t.Errorf("%s: %v bytes came, want one for each exchange, %v", name, got, c.want)
+		}
 		if got := x.fresh[path]; got != c.fresh {
 			t.Errorf("%s: %v fresh ones, want %v", name, got, c.fresh)
 		}

@@ -357,7 +357,7 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 	// Values that depend on the setup of this machine.
 	optional := []string{
 		"target.cgroup.", "host.conntrack.", measure.OutgoingTo, measure.OutgoingWaiting,
-		measure.OutgoingExchanges, measure.OutgoingFresh,
+		measure.OutgoingExchanges, measure.OutgoingReceived, measure.OutgoingFresh,
 		measure.Behind, measure.Doing, "target.gc.",
 		measure.TargetSafepoints, measure.TargetSafepointTime, measure.OthersCPU,
 		measure.TargetOpened, measure.TargetLocked, measure.TargetAppended,

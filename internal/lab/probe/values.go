@@ -191,6 +191,8 @@ var Values = []measure.SampleName{
 		"segments with data that went out on these, or that came, whichever are fewer, from one "+
 			"sample to the next where they are small both ways: about as many as questions were "+
 			"answered one after the other; of connections that were seen"),
+	measure.Counter(measure.OutgoingReceived+"<address>",
+		"bytes that came on these; of connections that were seen"),
 	measure.Counter(measure.OutgoingFresh+"<address>",
 		"those to one Unix socket that were open when a sample was taken, and not at the one "+
 			"before"),
