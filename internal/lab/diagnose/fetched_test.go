@@ -82,3 +82,15 @@ func TestAskingOnceIsAGainOfTheServiceAndOfTheStore(t *testing.T) {
 		t.Errorf("a gain of %.2f where the store works, and %+v where it does not", f.Gain.Factor, g)
 	}
 }
+
+// A row costs Python more than Go.
+func TestWhatAByteFromAStoreCostsIsTheLanguages(t *testing.T) {
+	lines := append(slices.Clone(reading), "all target.cpu.seconds += 2", "half target.cpu.seconds += 2.5",
+		"at-line target.cpu.seconds += 5", "all host.cores = 6", "at-line host.cpu.busy_seconds += 5.7")
+	for runtime, found := range map[string]bool{measure.RuntimeCPython: true, measure.RuntimeGo: false} {
+		d := ofRuntime(t, runtime, "", lines...)
+		if f := d.found("slow-dependency"); (f != nil) != found {
+			t.Errorf("%s: found %v", runtime, names(d))
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +34,34 @@ func TestFilesThatAreReadForEachRequestAreSeenWithoutAProfile(t *testing.T) {
 		"a profile says where it is": {"over target.files.opened./var/log = 1", "at-line profile cpu nanoseconds 3600000000 main.work"},
 	} {
 		lines := strings.Split(strings.Replace(strings.Join(reads, "\n"), change[0], change[1], 1), "\n")
+		if d := diagnosed(t, lines...); d.found("files-reopened") != nil {
+			t.Errorf("%s: found %v", name, names(d))
+		}
+	}
+}
+
+// A request that parses a list of 90 kB has two or three read calls, and nearly all of its time is its own.
+func TestALargeFileThatIsReadForEachRequestIsSeen(t *testing.T) {
+	reads := []string{
+		"all answers 2000", "before target.reads += 1000", "half target.reads += 1500",
+		"at-line target.reads += 3000", "before target.read_bytes += 36000000",
+		"half target.read_bytes += 45000000", "at-line target.read_bytes += 90000000",
+		"over target.files.opened./srv/rules.json = 9", "over target.files.opened./srv = 9",
+	}
+	f := diagnosed(t, reads...).found("files-reopened")
+	if f == nil || !f.says(`"/srv/rules.json" is opened again and again`) || !f.says("90.0 kB of them") ||
+		f.Gain.Factor < 1.3 {
+		t.Fatalf("found %+v", f)
+	}
+	for name, line := range map[string]string{
+		"they are what is asked for":  "all answers 40000",
+		"few were seen":               "over target.files.opened./srv = 5\nover target.files.opened./srv/rules.json = 5",
+		"they are read by the clock":  "half target.read_bytes += 90000000",
+		"it is little of the work":    "at-line target.cpu.seconds += 3\nhalf target.cpu.seconds += 1.5",
+		"they are pages":              "over target.files.opened./srv/shop.sqlite = 1",
+		"they come over a connection": "at-line target.outgoing.received_bytes.127.0.0.1:5432 += 80000000",
+	} {
+		lines := append(slices.Clone(reads), strings.Split(line, "\n")...)
 		if d := diagnosed(t, lines...); d.found("files-reopened") != nil {
 			t.Errorf("%s: found %v", name, names(d))
 		}

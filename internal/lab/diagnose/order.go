@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"slices"
+	"strings"
 
 	"plimsoll/internal/lab/measure"
 )
@@ -33,11 +34,17 @@ var causes = []cause{
 			return g != nil && (g.what == "memory" || g.what == "goroutines")
 		},
 	},
-	// Connections that are never closed are opened for each request.
+	// Connections that are never closed are opened for each request. A client of Java's that is made for
+	// each request stays, with its connection and a thread, until the collector finds it.
 	{
 		rule:  "leak",
 		makes: []string{"upstream-connections-not-reused", "database-connections-churn"},
-		when:  (*Evidence).keepsWhatItOpens,
+		when:  func(e *Evidence) bool { return e.keepsWhatItOpens() && !e.makesClients() },
+	},
+	{
+		rule:  "upstream-connections-not-reused",
+		makes: []string{"leak"},
+		when:  (*Evidence).makesClients,
 	},
 	{
 		rule:  "goroutine-leak",
@@ -110,6 +117,15 @@ func (e *Evidence) keepsWhatItOpens() bool {
 		}
 	}
 	return opened > 0 && grown >= mostlyOpened*opened
+}
+
+// makesClients reports whether the service seems to make a client of java.net.http for most requests:
+// they are known by the name of a thread that each of them has.
+func (e *Evidence) makesClients() bool {
+	return e.AtLine.opened() >= mostlyOpened*e.AtLine.Goodput() &&
+		slices.ContainsFunc(e.sampledOf(measure.ThreadsCPU), func(thread string) bool {
+			return strings.HasPrefix(thread, "HttpClient-")
+		})
 }
 
 // mostlyOpened is the minimum number of connections opened for each request that are what keeps a

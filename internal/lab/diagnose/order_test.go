@@ -92,3 +92,22 @@ func TestAWasteOfTwoFifthsOfAThreadStandsBeforeFurtherThreads(t *testing.T) {
 		t.Errorf("found %v: %+v", names(d), d.Findings)
 	}
 }
+
+// A client of java.net.http leaves a thread behind until it is collected.
+func TestClientsThatAreMadeForEachRequestComeBeforeTheThreadsThatTheyLeave(t *testing.T) {
+	lines := []string{
+		"all host.tcp.opened_active += 900", "all target.outgoing.time_wait = 100",
+		"all target.memory.rss_bytes = 50000000", "before target.outgoing.established = 10",
+		"half target.outgoing.established = 25 to 4000", "at-line target.outgoing.established = 4000 to 13000",
+		"over target.outgoing.established = 13000 to 20000",
+		"after target.outgoing.established = 20000 to 24000",
+	}
+	for thread, want := range map[string]string{
+		"HttpClient-17-S": "upstream-connections-not-reused", "http-nio-8080-e": "leak",
+	} {
+		d := ofRuntime(t, measure.RuntimeJVM, "", append(lines, "all target.threads.cpu_seconds."+thread+" += .1")...)
+		if d.found("leak") == nil || d.found("upstream-connections-not-reused") == nil || names(d)[0] != want {
+			t.Errorf("%s: found %v, held back %+v", thread, names(d), d.HeldBack)
+		}
+	}
+}

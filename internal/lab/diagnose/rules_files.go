@@ -22,7 +22,7 @@ var fileRules = []Rule{
 		r.Threshold += "; or, without a profile that has what the kernel does, over 20 small reads for " +
 			"each request, a quarter of the processor time in the kernel, and files that come " +
 			"and go; or over 60 reads of at most 2 KiB, at half of the line too, and a tenth in " +
-			"the kernel"
+			"the kernel; or 32 kB of files that come and go, and five times the answer"
 		judge := r.Judge
 		r.Judge = func(e *Evidence) *Finding {
 			f := judge(e)
@@ -97,6 +97,9 @@ func (e *Evidence) readsFiles() *Finding {
 	often := seen >= oftenOpened && near(calls, e.Half.PerRequest(measure.TargetReads), sameReads)
 	much := calls >= manyReads && kernel >= mostlyKernel &&
 		(each <= smallRead && seen >= fewOpened || each <= halfRead && often)
+	if f := e.readsWholeFiles(); f != nil && !much {
+		return f
+	}
 	if !much && (calls < farMoreReads || each > smallerRead || kernel < someKernel || !often ||
 		e.asksAgain() != nil) {
 		return nil
@@ -125,6 +128,68 @@ func (e *Evidence) readsFiles() *Finding {
 		})
 	}
 	return f
+}
+
+const (
+	// wholeFiles is the minimum number of bytes that are read for each request if the files are large,
+	// and moreThanAnswered the factor by which they exceed the answer: else they may be what is asked for.
+	wholeFiles, moreThanAnswered = 32e3, 5
+	// leastParsed is the minimum share of the processor time that reading and parsing them costs.
+	leastParsed = .25
+)
+
+// parsing returns the processor time in seconds that each byte of a file costs at least if it is parsed:
+// 5 to 10 ns of JSON in Node.js and Java, 10 to 20 in Python, and several times that of CSV and XML.
+func (e *Evidence) parsing() float64 {
+	switch e.Run.Manifest.Machine.TargetRuntime {
+	case measure.RuntimeCPython, measure.RuntimeRuby:
+		return 15e-9
+	}
+	return 8e-9
+}
+
+// readsWholeFiles is the finding that a few large files are read for each request, in few calls, and
+// parsed; nil if they are not, or if that is little of the work.
+func (e *Evidence) readsWholeFiles() *Finding {
+	line, half := e.fileBytes(e.AtLine), e.fileBytes(e.Half)
+	t := &e.AtLine.Step.Totals
+	answer := float64(t.BytesIn) / max(float64(t.Ended.Answered()), 1)
+	opened, seen := e.opens()
+	own := e.AtLine.PerRequest(measure.TargetCPU)
+	saves := min(max(readingCosts*e.inKernel(), line*e.parsing()/max(own, 1e-9)), readingMost)
+	if line < max(wholeFiles, moreThanAnswered*answer) || !near(line, half, sameReads) ||
+		seen < oftenOpened || saves < leastParsed || e.opensDatabase() {
+		return nil
+	}
+	return &Finding{
+		Claim: fmt.Sprintf("Files are opened and read for each request, %s of them; %s",
+			size(line), opened),
+		Rank:       Cost,
+		Confidence: .6,
+		Evidence: []Fact{
+			{What: "bytes that are read for each request beside what comes over connections, at half of " +
+				"the line and at it", Value: size(half) + ", " + size(line)},
+			{What: "bytes of an answer", Value: size(answer)},
+			{What: "times that files there were seen to have been opened", Value: number(seen)},
+		},
+		saves: &cure{saves: saves},
+	}
+}
+
+// opensDatabase reports whether a database's file was seen to be opened: its pages are no files of
+// which all is read.
+func (e *Evidence) opensDatabase() bool {
+	return slices.ContainsFunc(e.sampledOf(measure.TargetOpened), ofDatabase)
+}
+
+// fileBytes returns how many bytes are read for each request, without those that came from what the
+// service asks: its runtime may read these by the same call.
+func (e *Evidence) fileBytes(m *Moment) float64 {
+	all := m.PerRequest(measure.TargetReadBytes)
+	for _, at := range e.sampledOf(measure.OutgoingReceived) {
+		all -= m.PerRequest(measure.OutgoingReceived + at)
+	}
+	return max(all, 0)
 }
 
 // opens returns, in words, which files were seen to be opened most often, and how often: the files

@@ -13,9 +13,11 @@ import (
 
 const (
 	// maxOpenLooked bounds the descriptors to look at per sample. They are looked at if a process
-	// has made at least manyReads since the last sample, of at most smallReads bytes on average.
+	// has made at least manyReads since the last sample, of at most smallReads bytes on average, or has
+	// read muchRead: whole files, perhaps.
 	maxOpenLooked         = 256
 	manyReads, smallReads = 50, 4096
+	muchRead              = 1 << 20
 	// maxFolders bounds the folders that are counted, and maxFiles the files.
 	maxFolders, maxFiles = 8, 8
 	// maxPath is the maximum length of a file name that is reported.
@@ -27,7 +29,7 @@ var errReadsDenied = errors.New("what the target reads may not be seen: run as t
 
 // reads reports the target's read and write calls, the folders and files that it was seen to open,
 // the files that grow, and the processes whose standard output is not a file. It costs 10 µs per
-// process. If processes make many small reads, it also costs 5 µs per descriptor looked at
+// process. If processes make many small reads, or read a megabyte, it also costs 5 µs per descriptor looked at
 // (BenchmarkReads), at most 256 of them. If they make ten writes, it costs 7 µs for each.
 type reads struct {
 	of       *processes
@@ -101,13 +103,14 @@ func (r *reads) Read(into map[string]float64) error {
 }
 
 // look counts the files that are open now and were not at the last look, by folder and by file, in
-// processes with many small reads.
+// processes with many small reads, or that read much.
 func (r *reads) look(now map[int]ioCalls) {
 	open := map[string]bool{}
 	left, looked := maxOpenLooked, false
 	for pid, c := range now {
 		more := c.since(r.before[pid])
-		if more.reads < manyReads || more.readBytes > smallReads*more.reads || left <= 0 {
+		small := more.reads >= manyReads && more.readBytes <= smallReads*more.reads
+		if !small && more.readBytes < muchRead || left <= 0 {
 			continue
 		}
 		folder := filepath.Join(r.of.root, strconv.Itoa(pid), "fd")
