@@ -73,6 +73,11 @@ def report(boat, readings):
     return "\n".join(lines) + "\n"
 
 
+def ready(server):
+    for listener in server.LISTENERS:
+        print("ready %s:%d" % listener.getsockname(), flush=True)
+
+
 class Service(gunicorn.app.base.BaseApplication):
     """gunicorn, with its settings in here rather than in a file."""
 
@@ -90,6 +95,7 @@ class Service(gunicorn.app.base.BaseApplication):
             "keepalive": 60,
             "graceful_timeout": 2,
             "loglevel": "warning",
+            "when_ready": ready,
             "worker_tmp_dir": "/dev/shm",
         }
         for name, value in settings.items():
