@@ -12,7 +12,7 @@ const position = {
   properties: {
     latitude: { type: 'number', minimum: -90, maximum: 90 },
     longitude: { type: 'number', minimum: -180, maximum: 180 },
-    fix: { type: 'string', enum: ['gps', 'radar', 'sextant', 'reckoning'] },
+    fix: { type: 'string', enum: ['gps', 'radar', 'sextant', 'estimate'] },
   },
 };
 const compass = {
