@@ -309,9 +309,15 @@ func judgeLock(e *Evidence) *Finding {
 	if e.AtLine.Inside() == 0 || waiting/e.AtLine.Inside() <= .25 {
 		return e.lockInLine()
 	}
-	holder := ""
+	holder, waiters := "", "goroutines that wait, on average"
 	if len(where) > 0 {
 		holder = ", which " + where[0].Function + " holds"
+	}
+	if e.Run.Manifest.Machine.TargetRuntime == measure.RuntimeJVM { // see stacks.ReadWaits
+		waiters = "threads that wait, on average, in a flight recording"
+		if len(where) > 0 {
+			holder = ", in " + where[0].Function
+		}
 	}
 	f := &Finding{
 		Claim: fmt.Sprintf("Requests wait for a lock%s: %s of the time they take",
@@ -324,7 +330,7 @@ func judgeLock(e *Evidence) *Finding {
 				What:  "share of the requests' time that they wait for locks, at the line",
 				Value: percent(min(waiting/e.AtLine.Inside(), 1)),
 			},
-			{What: "goroutines that wait, on average", Value: number(waiting)},
+			{What: waiters, Value: number(waiting)},
 			{What: "requests inside", Value: number(e.AtLine.Inside())},
 		},
 		Gain: e.gain(cure{}),

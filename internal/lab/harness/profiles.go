@@ -111,6 +111,9 @@ func (h *harness) take(
 			taken = map[string][]byte{}
 		}
 		taken[string(scrape.CPU)] = processor
+		if waits := h.lockWaits(); waits != nil && taken[string(scrape.Mutex)] == nil {
+			taken[string(scrape.Mutex)] = waits
+		}
 	}
 	return taken
 }
@@ -121,6 +124,25 @@ func (h *harness) takeProcessor(ctx context.Context, length time.Duration) ([]by
 	if err != nil {
 		return nil, err
 	}
+	return recorded(p)
+}
+
+// lockWaits is where threads waited for locks while the processor profile was taken, in its recorded
+// form; nil if the profiler does not tell.
+func (h *harness) lockWaits() []byte {
+	w, tells := h.processor.(interface{ Waits() *profile.Profile })
+	if !tells || w.Waits() == nil {
+		return nil
+	}
+	text, err := recorded(w.Waits())
+	if err != nil {
+		h.miss("where threads waited for locks: " + err.Error())
+	}
+	return text
+}
+
+// recorded returns a profile as it is written to a run directory.
+func recorded(p *profile.Profile) ([]byte, error) {
 	var out bytes.Buffer
 	if err := p.Write(&out); err != nil {
 		return nil, err

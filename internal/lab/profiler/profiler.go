@@ -47,7 +47,13 @@ type Command struct {
 
 	grace  time.Duration
 	blocks int // limit, in blocks of 512 bytes, on files that the command writes
+	waits  *profile.Profile
 }
+
+// Waits returns where threads waited for locks while the last profile was taken, as a profile with the
+// weights of Go's mutex profiles. It is nil unless the command wrote a flight recording that has
+// such waits.
+func (c *Command) Waits() *profile.Profile { return c.waits }
 
 // NewCommand checks a command's text. Its error is for the person who wrote it.
 func NewCommand(text string, pid int, hertz float64) (*Command, error) {
@@ -60,7 +66,7 @@ func NewCommand(text string, pid int, hertz float64) (*Command, error) {
 
 // Take runs the command for the given length, at least a second, and reads its profile. It returns
 // when the command has ended: at the latest grace and dying after its time, or soon after ctx has
-// ended. If the command wrote a flight recording, Recording may take another minute. No process of
+// ended. If the command wrote a flight recording, reading it may take another two minutes. No process of
 // the command's group is left afterwards. Take may be called from any goroutine, one at a time.
 func (c *Command) Take(ctx context.Context, length time.Duration) (*profile.Profile, error) {
 	if c.PID == 0 && strings.Contains(c.Text, "{pid}") {
@@ -87,11 +93,14 @@ func (c *Command) Take(ctx context.Context, length time.Duration) (*profile.Prof
 		return nil, err
 	}
 	o := stacks.Options{Hertz: c.Hertz, Seconds: float64(seconds)}
+	c.waits = nil
 	p, _, err := stacks.Read(data, o)
 	if errors.Is(err, stacks.ErrRecording) {
 		recording := out + ".jfr" // the tool accepts no other extension
 		if err = os.Rename(out, recording); err == nil {
-			p, err = Recording(ctx, recording, o)
+			if p, err = Recording(ctx, recording, o); err == nil {
+				c.waits = recordedWaits(ctx, recording, o.Seconds)
+			}
 		}
 	}
 	if err != nil {
@@ -124,17 +133,40 @@ func Recording(ctx context.Context, file string, o stacks.Options) (*profile.Pro
 	if _, err := exec.LookPath("jfr"); err != nil {
 		return nil, fmt.Errorf("%w: the JDK's jfr tool is not in the PATH here", stacks.ErrRecording)
 	}
-	out := bound{most: stacks.Most}
-	err := run(ctx, time.Minute, &out,
-		"jfr", "print", "--json", "--events", "jdk.ExecutionSample", "--stack-depth", jfrDepth, file)
+	text, err := printed(ctx, file, "jdk.ExecutionSample", jfrDepth)
 	if err != nil {
 		return nil, err
 	}
-	if out.cut {
-		return nil, fmt.Errorf("the recording has more than %d MiB of samples", stacks.Most>>20)
-	}
-	p, _, err := stacks.Read(out.kept.Bytes(), o)
+	p, _, err := stacks.Read(text, o)
 	return p, err
+}
+
+// recordedWaits returns the waits for locks in a flight recording; nil if there are none, or if they are
+// too many to be read: the profile of the processor time is worth having without them.
+func recordedWaits(ctx context.Context, file string, seconds float64) *profile.Profile {
+	text, err := printed(ctx, file, "jdk.JavaMonitorEnter", waitDepth)
+	if err != nil {
+		return nil
+	}
+	waits, err := stacks.ReadWaits(text, seconds)
+	if err != nil {
+		return nil
+	}
+	return waits
+}
+
+// waitDepth is how many frames of a thread that waits are printed. Each takes some 700 bytes.
+const waitDepth = "24"
+
+// printed has the JDK's jfr tool print the events of a type.
+func printed(ctx context.Context, file, events, depth string) ([]byte, error) {
+	out := bound{most: stacks.Most}
+	err := run(ctx, time.Minute, &out,
+		"jfr", "print", "--json", "--events", events, "--stack-depth", depth, file)
+	if err == nil && out.cut {
+		err = fmt.Errorf("the recording has more than %d MiB of %s", stacks.Most>>20, events)
+	}
+	return out.kept.Bytes(), err
 }
 
 // bound keeps the beginning of what is written to it, and accepts the rest too.

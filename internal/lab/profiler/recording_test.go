@@ -22,7 +22,11 @@ func TestAFlightRecordingIsReadByTheJDK(t *testing.T) {
   static int score(int t) {
     for (int i = 0; i < 300000; i++) t = Math.floorMod(t * 31 + i, 1000003);
     return t; }
-  public static void main(String[] a) { int t = 1;
+  static synchronized void hold() {
+    try { Thread.sleep(40); } catch (InterruptedException e) { throw new RuntimeException(e); } }
+  static void wait(int times) { for (int i = 0; i < times; i++) hold(); }
+  public static void main(String[] a) throws Exception { int t = 1;
+    var other = new Thread(() -> wait(5)); other.start(); wait(5); other.join();
     var clock = java.lang.management.ManagementFactory.getThreadMXBean();
     long end = clock.getCurrentThreadCpuTime() + 500000000L;
     while (clock.getCurrentThreadCpuTime() < end) t = deep(9, t); System.out.println(t); }
@@ -42,6 +46,15 @@ func TestAFlightRecordingIsReadByTheJDK(t *testing.T) {
 	p, err := c.Take(t.Context(), time.Second)
 	if err != nil {
 		t.Fatal(err)
+	}
+	waits, waited := false, c.Waits()
+	for _, s := range waited.Sample {
+		for _, at := range s.Location {
+			waits = waits || at.Line[0].Function.Name == "App.wait" && s.Value[1] > 10e6
+		}
+	}
+	if !waits {
+		t.Errorf("that a thread waited for a lock is not among %d waits", len(waited.Sample))
 	}
 	// The compiler decides which frame is the top one: floorMod may be a call.
 	var seen []string

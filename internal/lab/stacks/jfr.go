@@ -3,18 +3,26 @@ package stacks
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/pprof/profile"
 )
 
-// jfrEvent is a jdk.ExecutionSample or jdk.NativeMethodSample event, without the fields that are
-// not read.
+// The types of events that are read.
+const (
+	jfrSample = "jdk.ExecutionSample"
+	jfrEnter  = "jdk.JavaMonitorEnter"
+)
+
+// jfrEvent is an event with a stack, without the fields that are not read.
 type jfrEvent struct {
 	Type   string
 	Values struct {
 		StartTime  string
+		Duration   string // "PT0.0123S", of a wait
 		State      string
 		StackTrace struct {
 			Frames []struct {
@@ -35,8 +43,39 @@ const jfrObjects = 20
 // threads that ran Java code. Samples of native code (jdk.NativeMethodSample) are left out: a
 // thread that waits in a system call looks the same as one that computes there.
 func readJFR(d *document, o Options) (*profile.Profile, error) {
-	b := NewBuilder(o.Seconds)
 	each := o.nanos(jfrHertz)
+	return readEvents(d, NewBuilder(o.Seconds), jfrSample, func(*jfrEvent) int64 { return each })
+}
+
+// ReadWaits reads the output of jfr print --json --events jdk.JavaMonitorEnter: threads that waited
+// for the lock of an object (synchronized), each for longer than the recording's settings say. Its
+// weights are those of a Go mutex profile, but the stacks are those of who waited. The profile is nil if
+// there are no such events. seconds is how long the recording went on. It may be called from any
+// goroutine.
+func ReadWaits(data []byte, seconds float64) (*profile.Profile, error) {
+	b := NewBuilder(seconds)
+	b.out.SampleType = []*profile.ValueType{
+		{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "nanoseconds"},
+	}
+	b.out.PeriodType = &profile.ValueType{Type: "contentions", Unit: "count"}
+	p, err := readEvents(newDocument(data), b, jfrEnter, func(e *jfrEvent) int64 {
+		waited, err := time.ParseDuration(strings.ToLower(strings.TrimPrefix(e.Values.Duration, "PT")))
+		if err != nil {
+			return 0
+		}
+		return max(waited.Nanoseconds(), 0)
+	})
+	if errors.Is(err, errNothing) {
+		return nil, nil
+	}
+	return p, err
+}
+
+// readEvents adds the stacks of the events of a type, each with its weight in nanoseconds.
+func readEvents(
+	d *document, b *Builder, kind string, weight func(e *jfrEvent) int64,
+) (*profile.Profile, error) {
+	known := b.out.DurationNanos != 0
 	var first, last time.Time
 	var stack []Frame
 	event := func() error {
@@ -52,7 +91,7 @@ func readJFR(d *document, o Options) (*profile.Profile, error) {
 		if err := json.Unmarshal(raw, &e); err != nil {
 			return err
 		}
-		if e.Type != "jdk.ExecutionSample" {
+		if e.Type != kind {
 			return nil
 		}
 		if at, err := time.Parse(time.RFC3339Nano, e.Values.StartTime); err == nil {
@@ -68,7 +107,7 @@ func readJFR(d *document, o Options) (*profile.Profile, error) {
 			stack = append(stack,
 				javaFrame(f.Method.Type.Name+"."+f.Method.Name, max(f.LineNumber, 0)))
 		}
-		return b.Add(stack, 1, each)
+		return b.Add(stack, 1, weight(&e))
 	}
 	err := d.object(func(key string) error {
 		if key != "recording" {
@@ -85,7 +124,7 @@ func readJFR(d *document, o Options) (*profile.Profile, error) {
 		return nil, d.at(err)
 	}
 	p, err := b.finish()
-	if length := last.Sub(first); err == nil && o.Seconds == 0 && length < 1e6*time.Second {
+	if length := last.Sub(first); err == nil && !known && length < 1e6*time.Second {
 		p.DurationNanos = length.Nanoseconds()
 	}
 	return p, err

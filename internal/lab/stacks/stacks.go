@@ -306,7 +306,9 @@ func (b *Builder) Profile() *profile.Profile { return b.out }
 // finish refuses an empty profile.
 func (b *Builder) finish() (*profile.Profile, error) {
 	if len(b.out.Sample) == 0 {
-		return nil, errors.New("it has no stack in which anything ran")
+		return nil, errNothing
 	}
 	return b.out, nil
 }
+
+var errNothing = errors.New("it has no stack in which anything ran")
