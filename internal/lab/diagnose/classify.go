@@ -73,6 +73,8 @@ var classes = []class{
 			"io.github.oshai.kotlinlogging.", "ZLogger.",
 			"java.util.logging.", "org.slf4j.", "ch.qos.logback.", "org.apache.logging.log4j.",
 			"org.apache.log4j.", "org.apache.commons.logging.", "org.jboss.logmanager.",
+			"ngx_log_error_core", "ngx_syslog_send", "ngx_http_log_handler", "process_send_log",
+			"__vsyslog_internal", "udp_sendmsg", "udpv6_sendmsg", "unix_dgram_sendmsg",
 			"java.lang.System$Logger.", "Microsoft.Extensions.Logging.", "Serilog.", "NLog.",
 		},
 		files: []string{

@@ -170,6 +170,7 @@ func TestWasteIsKnownInOtherLanguagesLibraries(t *testing.T) {
 		{measure.RuntimeNode, "v8::internal::Builtin_ArrayShift < page@shop/main.js", "lists"},
 		{measure.RuntimeNode, "Builtins_CloneObjectIC_Slow < page@shop/main.js", "spread"},
 		{measure.RuntimeNode, "v8::internal::Compiler::GetFunctionFromEval < page@shop/main.js", "eval"},
+		{measure.RuntimeNode, "rsa_ossl_private_encrypt < token@shop/main.js", "signatures"},
 		{measure.RuntimeC, "__memset_avx2_unaligned_erms < shop.page", "cleared"},
 		{measure.RuntimeC, "void std::__detail::_Compiler::_M_atom < page", "compiled"},
 		{measure.RuntimeC, "sched_yield < page", "spinning"},

@@ -54,8 +54,9 @@ func TestALargeFileThatIsReadForEachRequestIsSeen(t *testing.T) {
 		t.Fatalf("found %+v", f)
 	}
 	for name, line := range map[string]string{
-		"they are what is asked for":  "all answers 40000",
-		"few were seen":               "over target.files.opened./srv = 5\nover target.files.opened./srv/rules.json = 5",
+		"they are what is asked for": "all answers 40000",
+		"few were seen": "over target.files.opened./srv = 5\n" +
+			"over target.files.opened./srv/rules.json = 5",
 		"they are read by the clock":  "half target.read_bytes += 90000000",
 		"it is little of the work":    "at-line target.cpu.seconds += 3\nhalf target.cpu.seconds += 1.5",
 		"they are pages":              "over target.files.opened./srv/shop.sqlite = 1",

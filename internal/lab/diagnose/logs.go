@@ -14,16 +14,23 @@ func loggingRule(r Rule) Rule {
 		"each request beside its answer, at half of the line too, a tenth of the processor time in " +
 		"the kernel (a twentieth from 15 writes on), and files that grow by most of what is " +
 		"written, or a standard output that is not a file; or a log that grows by over 2 kB for " +
-		"each request in fewer writes"
-	judge := r.Judge
-	r.Judge = func(e *Evidence) *Finding {
+		"each request in fewer writes; or over 10 UDP datagrams for each request"
+	inProfile := r.Judge
+	judge := func(e *Evidence) *Finding {
 		if e.AtLine.Profile(kindCPU) != nil {
 			w := e.wasting()
-			if f := judge(e); f != nil || !e.profiledWithin() && (w == nil || !w.writesFiles) {
+			if f := inProfile(e); f != nil || !e.profiledWithin() && (w == nil || !w.writesFiles) {
 				return f
 			}
 		}
 		return e.logs()
+	}
+	r.Judge = func(e *Evidence) *Finding {
+		f := judge(e)
+		if less := programs[e.Run.Manifest.Machine.TargetServer].logs; f != nil && less.Text != "" {
+			f.Advice = append(f.Advice, less)
+		}
+		return f
 	}
 	return r
 }
@@ -43,7 +50,7 @@ func (e *Evidence) logs() *Finding {
 			return f
 		}
 	}
-	return nil
+	return e.sendsDatagrams()
 }
 
 const (
@@ -205,4 +212,27 @@ func (e *Evidence) pipesLines(line, half *written) *Finding {
 				"no file",
 			Value: number(e.AtLine.Median(measure.TargetOutputPiped)),
 		})
+}
+
+// sendsDatagrams is the finding that the service sends datagrams for each request, as to a syslog or to
+// a collector of statistics (statsd); nil if it does not. They are counted for the whole machine. QUIC
+// has datagrams too, so a service that is asked over it is left out.
+func (e *Evidence) sendsDatagrams() *Finding {
+	line, half := e.AtLine.PerRequest(measure.HostUDPSent), e.Half.PerRequest(measure.HostUDPSent)
+	if line < manyLines || !near(line, half, sameReads) || e.inKernel() < someKernel ||
+		e.linesCost(line) < someSaved || e.Run.Manifest.Settings["protocol"] == "HTTP/3" {
+		return nil
+	}
+	return &Finding{
+		Claim: fmt.Sprintf("Datagrams are sent for each request, %s of them, as to a syslog or to a "+
+			"collector of statistics (statsd)", number(line)),
+		Rank:       Cost,
+		Confidence: .6,
+		Evidence: []Fact{
+			{What: "UDP datagrams that the machine sends for each request, at half of the line and at it",
+				Value: number(half) + ", " + number(line)},
+			{What: "the kernel's share of the processor time", Value: percent(e.inKernel())},
+		},
+		saves: &cure{saves: min(lineCosts*e.inKernel(), e.linesCost(line))},
+	}
 }

@@ -261,3 +261,38 @@ func TestALineCostsMoreInSomeRuntimes(t *testing.T) {
 		t.Errorf("Node's gain is %v, Java's %v and Python's %v", node, java, python)
 	}
 }
+
+// A syslog or a collector of statistics gets a datagram for each line or number.
+func TestDatagramsForEachRequestAreSeen(t *testing.T) {
+	lines := []string{
+		"all target.writes += 10", "before host.udp.sent_datagrams += 20000",
+		"half host.udp.sent_datagrams += 25000", "at-line host.udp.sent_datagrams += 50000",
+		"all target.cpu.system_seconds += .5",
+	}
+	f := diagnosed(t, lines...).found("logging-hot")
+	if f == nil || !f.says("50.0 of them") || !f.says("statsd") || f.Gain.Factor < 1.3 {
+		t.Fatalf("found %+v", f)
+	}
+	for name, line := range map[string]string{
+		"a few":                  "all host.udp.sent_datagrams += 5000",
+		"sent by the clock":      "half host.udp.sent_datagrams += 50000",
+		"the kernel does little": "all target.cpu.system_seconds += .1",
+		"they are little of it":  "all target.cpu.seconds += 50",
+		"it is asked over QUIC":  "",
+	} {
+		run := newFixture(t, slices.Concat(strings.Split(base, "\n"), lines, []string{line})...).open(t)
+		if line == "" {
+			run.Manifest.Settings = map[string]string{"protocol": "HTTP/3"}
+		}
+		if d := Run(run); d.found("logging-hot") != nil {
+			t.Errorf("%s: found %v", name, names(d))
+		}
+	}
+	// The kernel's part of a profile has them too, whatever sends them.
+	sends := ofRuntime(t, measure.RuntimeC, "nginx",
+		"at-line profile cpu nanoseconds 1800000000 udp_send_skb < udp_sendmsg < __sys_sendto < [nginx]",
+		"at-line profile cpu nanoseconds 1800000000 [nginx]")
+	if f := sends.found("logging-hot"); f == nil || !f.says("error_log FILE warn") {
+		t.Errorf("in a profile: found %v", names(sends))
+	}
+}

@@ -108,8 +108,23 @@ func (e *Evidence) carriesMany(to string, connections float64) bool {
 			return s.quick // a database answers one query after the other
 		}
 	}
-	return e.oneEach(connections)
+	return e.oneEach(connections) && !e.oneByOne(to)
 }
+
+// oneByOne reports whether the service is known to ask an address its questions one after the other on
+// each connection: it has never sent more segments beyond those that came than it has connections.
+// Where many questions are under way on one, it has, and where questions or answers have several
+// segments each, the difference grows.
+func (e *Evidence) oneByOne(to string) bool {
+	open := e.fromTheLineOn(measure.OutgoingTo + to)
+	ahead := e.fromTheLineOn(measure.OutgoingAhead + to)
+	return ahead.count >= fewestSamples && open.least == open.most && ahead.most-ahead.least <= open.most &&
+		e.exchanged(to, nearLine).times >= fewestAnswered
+}
+
+// fewestSamples is how many samples have to agree on that, and fewestAnswered how many questions were
+// answered meanwhile.
+const fewestSamples, fewestAnswered = 5, 100
 
 // oneEach reports whether no more connections are open than there are processes. If each process has
 // one, that need not be a pool: workers keep one each.
@@ -126,8 +141,8 @@ func (e *Evidence) fewAsked(p *places) (to string, n float64) {
 		most := e.fromTheLineOn(measure.OutgoingWaiting + at).most
 		all := e.whileCrowded(measure.OutgoingWaiting+at, farMoreInside*most)
 		if all.count < 3 || all.mean() < max(mostlyAsked*most, most-2*math.Sqrt(most)) ||
-			!near(p.reached*p.alone, most, 1/mostlyFull) && !e.takesAll(at, most, p) ||
-			e.onlyThread(at) {
+			!near(p.reached*p.alone, most, 1/mostlyFull) && !e.takesAll(at, most, p) &&
+				!e.keepsBusy(at, all.mean(), p) || e.onlyThread(at) {
 			continue
 		}
 		if to == "" || most < n {
@@ -135,6 +150,15 @@ func (e *Evidence) fewAsked(p *places) (to string, n float64) {
 		}
 	}
 	return to, n
+}
+
+// keepsBusy reports whether an answer is awaited on all of the connections to an address, on which one
+// question follows another, and comes as quickly as well below the line. Then requests wait for a
+// connection, or for what holds it, whatever else a request does.
+func (e *Evidence) keepsBusy(to string, awaited float64, p *places) bool {
+	taken, known := e.takenOf(to, p)
+	open := e.fromTheLineOn(measure.OutgoingTo + to)
+	return known && e.oneByOne(to) && awaited >= mostlyAsked*open.most && awaited <= takesLonger*taken
 }
 
 // fewOpen finds an address to which the service has the same number of connections whenever far more

@@ -39,7 +39,7 @@ var causes = []cause{
 	{
 		rule:  "leak",
 		makes: []string{"upstream-connections-not-reused", "database-connections-churn"},
-		when:  func(e *Evidence) bool { return e.keepsWhatItOpens() && !e.makesClients() },
+		when:  (*Evidence).keepsWhatItOpens,
 	},
 	{
 		rule:  "upstream-connections-not-reused",

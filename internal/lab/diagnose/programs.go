@@ -5,9 +5,9 @@ package diagnose
 type program struct {
 	// widens is about the limit on requests that are let in, cores about the number of processors
 	// used, keeps about reusing connections to the services behind, stays about keeping clients'
-	// connections, opens about the limit on descriptors, compresses about how it compresses, and
-	// matches about the regular expressions by which it picks an answer.
-	widens, cores, keeps, stays, opens, compresses, matches Action
+	// connections, opens about the limit on descriptors, compresses about how it compresses,
+	// matches about the regular expressions by which it picks an answer, and logs about its logs.
+	widens, cores, keeps, stays, opens, compresses, matches, logs Action
 }
 
 // developing is the advice for a server that a framework has for development.
@@ -45,6 +45,11 @@ var programs = map[string]program{
 			Text: "nginx gives its workers a limit of their own: twice as many as they may have " +
 				"connections, and some for files",
 			Command: "worker_rlimit_nofile 16384;",
+		},
+		logs: Action{
+			Text: "nginx writes a line of its access_log for each request unless it has a buffer, and " +
+				"hundreds of its error_log at the levels debug and info; either may go to a syslog",
+			Command: "error_log FILE warn; access_log FILE combined buffer=64k flush=5s;",
 		},
 		compresses: Action{
 			Text: "nginx compresses each answer anew unless there is a compressed file beside " +

@@ -46,11 +46,11 @@ func (e *Evidence) refuses(p *places) *Finding {
 	// Requests that are let in are as quick as ever, so other processes that keep the machine busy
 	// are not the reason.
 	half, own := e.Half.Service(), e.reserve(targetProcessor)
-	if half == 0 || own == nil || own.Share() >= own.waited() ||
-		e.AtLine.refused() > e.Over.refused()/2 || e.losesWorkers() {
+	if half == 0 || own == nil || own.Share() >= own.waited() || e.losesWorkers() {
 		return nil
 	}
-	if e.Over.refused() < mostlyRefused || e.Over.Goodput() > 1.25*e.AtLine.Goodput() {
+	if e.Over.refused() < mostlyRefused || e.AtLine.refused() > e.Over.refused()/2 ||
+		e.Over.Goodput() > 1.25*e.AtLine.Goodput() {
 		return e.refusesSome(p)
 	}
 	took := "are answered as quickly as ever"
@@ -93,9 +93,12 @@ func (e *Evidence) refusesSome(p *places) *Finding {
 	allowed := e.allowedErrors()
 	gently, _ := e.refusedAt(gentle)
 	share, n := e.refusedAt(beyondLine)
+	least := farMoreRefused * allowed
+	if n >= manyRefused {
+		least = moreRefused * allowed
+	}
 	if !e.room() || e.Over.refused() == 0 || gently > share/4 || allowed == 0 ||
-		e.Over.Service() >= takesLonger*e.Half.Service() ||
-		share < farMoreRefused*allowed || n < fewestRefused {
+		e.Over.Service() >= takesLonger*e.Half.Service() || share < least || n < fewestRefused {
 		return nil
 	}
 	p.refused = true
@@ -119,6 +122,9 @@ const (
 	// farMoreRefused is how many times the share of errors that the objectives allow must be refused
 	// beyond the line, and fewestRefused the minimum number, if a limit refuses some requests.
 	farMoreRefused, fewestRefused = 3, 5
+	// moreRefused replaces farMoreRefused if manyRefused are, which is not by chance. A survey that
+	// stays near the line sees little more than the objectives allow.
+	moreRefused, manyRefused = 1.5, 20
 )
 
 // refusedAt returns which share of the requests is refused in all steps at a load, and how many these

@@ -76,6 +76,18 @@ func TestALimitThatRefusesAFewRequestsAtOnceIsTold(t *testing.T) {
 	if f == nil || !f.says("when many come at once") || !f.says("limit_conn") || f.Rank != Binding {
 		t.Errorf("found %+v", f)
 	}
+	// How many come at once is chance, so more may be refused in a step near the line than in one beyond it.
+	if f := diagnosedWith(.001, "at-line failed bad_status .006").found("concurrency-limited"); f == nil ||
+		!f.says("when many come at once") {
+		t.Errorf("with more of them near the line: found %+v", f)
+	}
+	// Twenty are not by chance.
+	for share, found := range map[string]bool{".002": true, ".0012": false} {
+		f := diagnosedWith(.001, "over goodput 5000", "over failed bad_status "+share).found("concurrency-limited")
+		if is := f != nil && f.says("when many come at once"); is != found {
+			t.Errorf("%s of many: found %+v", share, f)
+		}
+	}
 	if d := diagnosedWith(.01); d.found("concurrency-limited") != nil {
 		t.Errorf("the objectives allow as many: found %v", names(d))
 	}

@@ -176,8 +176,7 @@ func (e *Evidence) readsWholeFiles() *Finding {
 	}
 }
 
-// opensDatabase reports whether a database's file was seen to be opened: its pages are no files of
-// which all is read.
+// opensDatabase reports whether a database's file was seen to be opened, which is read page by page.
 func (e *Evidence) opensDatabase() bool {
 	return slices.ContainsFunc(e.sampledOf(measure.TargetOpened), ofDatabase)
 }

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 
 	"plimsoll/internal/lab/measure"
 )
@@ -18,6 +19,15 @@ const (
 	mostSpared = 30e-3
 )
 
+// awaitsPrograms reports whether most of the service's processor time is that of programs that end at
+// once, and threads stand where they wait for these to end.
+func (e *Evidence) awaitsPrograms() bool {
+	ended := e.AtLine.PerRequest(measure.TargetCPUEnded)
+	c := e.crowd()
+	return ended >= .5*e.AtLine.PerRequest(measure.TargetCPU) &&
+		c != nil && c.means() != nil && slices.Contains(c.means().calls, "wait4")
+}
+
 // startsPrograms is the finding that programs are started for each request, from the processor time
 // of what ended before it was seen. Workers that live for some seconds are seen. No profile of the
 // service shows what such programs do.
@@ -28,10 +38,10 @@ func (e *Evidence) startsPrograms() *Finding {
 	if share < mostlyStarted || line < leastStarted || !near(line, half, sameStarted) {
 		return nil
 	}
-	return &Finding{
+	f := &Finding{
 		Claim: fmt.Sprintf("Programs are started for each request, or workers replaced after a few: "+
-			"those that end at once take %s of the service's processor time",
-			percent(min(share, 1))),
+			"those that end at once%s take %s of the service's processor time",
+			e.endedNames(), percent(min(share, 1))),
 		Rank:       Cost,
 		Confidence: .8,
 		Evidence: []Fact{
@@ -57,4 +67,27 @@ func (e *Evidence) startsPrograms() *Finding {
 		},
 		saves: &cure{saves: min(share*min(1, mostSpared/line), readingMost)},
 	}
+	if e.awaitsPrograms() {
+		f.Rank, f.Gain, f.saves = Binding, e.gain(*f.saves), nil
+	}
+	return f
 }
+
+// endedNames returns " (such as openssl)" for the processes that were most often seen to end.
+func (e *Evidence) endedNames() string {
+	most, name := 0.0, ""
+	for _, of := range e.sampledOf(measure.TargetEnded) {
+		for i := range e.Run.Steps {
+			if n := (&Moment{Step: &e.Run.Steps[i]}).Max(measure.TargetEnded + of); n > most {
+				most, name = n, of
+			}
+		}
+	}
+	if most < fewEnded {
+		return ""
+	}
+	return " (such as " + name + ")"
+}
+
+// fewEnded is how often a process of a name must have been seen to end: a worker that ends may be chance.
+const fewEnded = 3

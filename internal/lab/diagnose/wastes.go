@@ -111,6 +111,16 @@ var wholeWastes = []waste{
 		parts: parsesTemplates,
 	},
 	{
+		// V8 keeps what it has made of a text, so most of the time is that of making the text.
+		what: "functions that are made from text each time (new Function, eval)",
+		functions: []string{
+			"v8::internal::Builtin_FunctionConstructor", "v8::internal::Compiler::GetFunctionFromEval",
+		},
+		least: .1,
+		instead: "make the function once, and keep it with what it was made for: a schema, a template, " +
+			"an expression",
+	},
+	{
 		what: "code that is compiled each time (eval, expressions, schemas, scripts)",
 		functions: []string{
 			"javax.script.", "org.mozilla.javascript.Context.compileString",

@@ -284,3 +284,36 @@ func TestOneConnectionThatIsMostlyIdleIsNotWhatRequestsWaitFor(t *testing.T) {
 		t.Errorf("who is asked is busy: found %v, held back %+v", names(d), d.HeldBack)
 	}
 }
+
+// A goroutine, or a lock, lets one request at a time ask a service. A request that is alone also does
+// other things for most of its time.
+func TestQuestionsThatFollowOneAnotherOnAConnectionAreWhatRequestsWaitFor(t *testing.T) {
+	const waiting, to, ahead = " target.outgoing.waiting.127.0.0.1:9000 = ",
+		" target.outgoing.exchanges.127.0.0.1:9000 += ", " target.outgoing.ahead.127.0.0.1:9000 = "
+	lines := slices.Concat(stuck, []string{
+		"all service 5500us", "at-line service 14ms", "over service 100ms",
+		"all goodput 120", "half goodput 170", "at-line goodput 340", "over goodput 350",
+		"all target.processes = 1", "all target.outgoing.established = 1",
+		"all target.outgoing.to.127.0.0.1:9000 = 1", "all" + ahead + "0 to 1",
+		"before" + waiting + "0 to .5", "half" + waiting + "0 to .72", "at-line" + waiting + ".6 to 1",
+		"over" + waiting + ".8 to 1", "before" + to + "120", "half" + to + "170", "at-line" + to + "340",
+		"over" + to + "350", "all target.cpu.seconds += .26", "half target.cpu.seconds += .37",
+		"at-line target.cpu.seconds += .74", "over target.cpu.seconds += .75",
+		"all host.cpu.busy_seconds += .9",
+	})
+	for name, c := range map[string]struct {
+		more []string
+		want string
+	}{
+		"one after the other": {nil, "concurrency-limited"},
+		"many at once":        {[]string{"over" + ahead + "0 to 20"}, "slow-dependency"},
+		"answered later": {[]string{
+			"before" + waiting + "0 to .2", "half" + waiting + "0 to .3",
+		}, "slow-dependency"},
+	} {
+		d := ofRuntime(t, measure.RuntimeGo, "", append(slices.Clone(lines), c.more...)...)
+		if got := names(d); len(got) == 0 || got[0] != c.want || !d.Findings[0].says("127.0.0.1:9000") {
+			t.Errorf("%s: found %v, held back %+v", name, got, d.HeldBack)
+		}
+	}
+}

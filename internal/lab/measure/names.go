@@ -74,6 +74,11 @@ const (
 	// OutgoingReceived is the prefix for the counters of bytes that came on these connections; the
 	// same address follows.
 	OutgoingReceived = "target.outgoing.received_bytes."
+	// OutgoingAhead is the prefix for how many more segments with data these connections have sent than
+	// received; the same address follows.
+	OutgoingAhead = "target.outgoing.ahead."
+	// TargetEnded is the prefix for how many processes of the target were seen to end; their name follows.
+	TargetEnded = "target.processes.ended."
 	// Behind is the prefix for the processor time of the services on its own machine that the
 	// target connects to: an address and port, a slash and the process's name follow.
 	Behind = "behind.cpu_seconds."
@@ -113,6 +118,7 @@ const (
 	HostNetReceived        = "host.net.received_bytes"
 	HostNetSent            = "host.net.sent_bytes"
 	HostNetDropped         = "host.net.dropped"
+	HostUDPSent            = "host.udp.sent_datagrams"
 	HostTCPInUse           = "host.tcp.in_use"
 	HostTCPTimeWait        = "host.tcp.time_wait"
 	HostTCPSegmentsSent    = "host.tcp.segments_sent"

@@ -267,6 +267,7 @@ func (c *census) reportOutgoing(t *tally, into map[string]float64) error {
 			into[measure.OutgoingWaiting+at] = float64(n)
 			into[measure.OutgoingExchanges+at] = c.exchanged.by[at]
 			into[measure.OutgoingReceived+at] = c.exchanged.received[at]
+			into[measure.OutgoingAhead+at] = c.exchanged.ahead[at]
 		}
 		if n, is := c.exchanged.fresh[at]; is {
 			into[measure.OutgoingFresh+at] = n

@@ -59,6 +59,8 @@ type exchanges struct {
 	by map[string]float64
 	// received are the bytes that came, for the same addresses.
 	received map[string]float64
+	// ahead are the segments that the connections of this census have sent more than received.
+	ahead map[string]float64
 	// stores are the addresses at which a store was found to listen.
 	stores map[string]bool
 	// fresh counts connections over Unix sockets that were not in the last census.
@@ -93,6 +95,7 @@ func (x *exchanges) begin() {
 		x.fresh = make(map[string]float64)
 		x.tcp.last, x.local.last = make(map[uint64]data), make(map[uint64]data)
 	}
+	x.ahead = make(map[string]float64)
 	x.tcp.begin()
 	x.local.begin()
 }
@@ -131,6 +134,7 @@ func (x *exchanges) add(s *candidate, others bool) {
 			x.received[to] += float64(more.cameBytes)
 		}
 		x.by[to] = before
+		x.ahead[to] += float64(s.data.sent) - float64(s.data.came)
 		x.tcp.now[s.inode] = s.data
 	}
 }

@@ -132,3 +132,23 @@ func TestWhatOneCensusMissesIsNotCountedWholeByTheNext(t *testing.T) {
 		t.Errorf("connections of a process that was another's before: %v, %v", x.by, x.fresh)
 	}
 }
+
+// What is under way on the connections of an address now: those that have closed have nothing.
+func TestQuestionsAheadOfTheirAnswersAreThoseOfOpenConnections(t *testing.T) {
+	var x exchanges
+	for _, open := range []map[uint64][2]uint32{{1: {9, 9}, 2: {7, 4}}, {1: {12, 11}}} {
+		x.begin()
+		for inode, n := range open {
+			x.add(&candidate{inode: inode, state: established, told: true,
+				data: data{n[0], n[1], 100, 100, 1448}}, false)
+		}
+		x.end(true, true)
+		want := 0.0
+		for _, n := range open {
+			want += float64(n[0]) - float64(n[1])
+		}
+		if got := x.ahead[(&candidate{}).to()]; got != want {
+			t.Errorf("%v: %v ahead, want %v", open, got, want)
+		}
+	}
+}

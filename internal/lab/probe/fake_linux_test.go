@@ -39,7 +39,8 @@ func newFakeProc(t testing.TB) *fakeProc {
 		"  eth1:1000 1 0 0 0 0 0 0 2000 1 0 0 0 0 0 0\n")
 	f.write("net/snmp",
 		"Ip: Forwarding\nIp: 1\nTcp: MaxConn ActiveOpens PassiveOpens OutSegs RetransSegs\n"+
-			"Tcp: -1 11 12 13 14\nTcpExt: ListenDrops\nTcpExt: 666\n")
+			"Tcp: -1 11 12 13 14\nTcpExt: ListenDrops\nTcpExt: 666\n"+
+			"Udp: InDatagrams OutDatagrams\nUdp: 1 18\nUdpLite: OutDatagrams\nUdpLite: 666\n")
 	f.write("net/netstat",
 		"TcpExt: TW ListenOverflows ListenDrops TCPSynRetrans\nTcpExt: 1 15 16 17\n"+
 			"IpExt: InOctets\nIpExt: 5\n")

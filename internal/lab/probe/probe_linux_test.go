@@ -49,6 +49,7 @@ func TestTheHostIsSampled(t *testing.T) {
 		"host.net.dropped":            5,
 		"host.tcp.opened_active":      11,
 		"host.tcp.opened_passive":     12,
+		"host.udp.sent_datagrams":     18,
 		"host.tcp.segments_sent":      13,
 		"host.tcp.retransmits":        14,
 		"host.tcp.listen_overflows":   15,
@@ -357,7 +358,7 @@ func TestThisProcessIsSampledWithTheNamesThatAreDocumented(t *testing.T) {
 	// Values that depend on the setup of this machine.
 	optional := []string{
 		"target.cgroup.", "host.conntrack.", measure.OutgoingTo, measure.OutgoingWaiting,
-		measure.OutgoingExchanges, measure.OutgoingReceived, measure.OutgoingFresh,
+		measure.OutgoingExchanges, measure.OutgoingReceived, measure.OutgoingAhead, measure.TargetEnded, measure.OutgoingFresh,
 		measure.Behind, measure.Doing, "target.gc.",
 		measure.TargetSafepoints, measure.TargetSafepointTime, measure.OthersCPU,
 		measure.TargetOpened, measure.TargetLocked, measure.TargetAppended,

@@ -29,8 +29,8 @@ var errReadsDenied = errors.New("what the target reads may not be seen: run as t
 
 // reads reports the target's read and write calls, the folders and files that it was seen to open,
 // the files that grow, and the processes whose standard output is not a file. It costs 10 µs per
-// process. If processes make many small reads, or read a megabyte, it also costs 5 µs per descriptor looked at
-// (BenchmarkReads), at most 256 of them. If they make ten writes, it costs 7 µs for each.
+// process. If processes make many small reads, or read a megabyte, it also costs 5 µs per descriptor
+// looked at (BenchmarkReads), at most 256 of them. If they make ten writes, it costs 7 µs for each.
 type reads struct {
 	of       *processes
 	before   map[int]ioCalls // per process, at the last look
@@ -137,20 +137,19 @@ func (r *reads) look(now map[int]ioCalls) {
 			continue
 		}
 		file = strings.ToValidUTF8(file, "?")
-		if countOpened(r.folders, filepath.Dir(file), maxFolders) {
-			countOpened(r.files, file, maxFiles)
+		if countNamed(r.folders, filepath.Dir(file), maxFolders) {
+			countNamed(r.files, file, maxFiles)
 		}
 	}
 	r.open = open
 }
 
-// countOpened counts the opening of a path if it is one of the first most, and reports whether it
-// is.
-func countOpened(opened map[string]float64, path string, most int) bool {
-	if opened[path] == 0 && len(opened) == most {
+// countNamed counts something by its name if that is one of the first most, and reports whether it is.
+func countNamed(counts map[string]float64, name string, most int) bool {
+	if counts[name] == 0 && len(counts) == most {
 		return false
 	}
-	opened[path]++
+	counts[name]++
 	return true
 }
 

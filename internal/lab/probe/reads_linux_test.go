@@ -51,6 +51,24 @@ func TestReadsAndTheFoldersOfFilesThatAreOpenedAreCounted(t *testing.T) {
 	}
 }
 
+// A file that is read whole takes few calls.
+func TestFilesAreLookedForWhereMuchIsReadInFewCalls(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "rules.json")
+	must(t, os.WriteFile(name, []byte("{}"), 0o644))
+	for bytes, want := range map[float64]float64{muchRead: 1, muchRead - 1: 0} {
+		r := reads{of: &processes{root: "/proc"}}
+		look := func() { r.look(map[int]ioCalls{os.Getpid(): {reads: 2, readBytes: bytes}}) }
+		look()
+		f, err := os.Open(name)
+		must(t, err)
+		look()
+		must(t, f.Close())
+		if got := r.files[name]; got != want {
+			t.Errorf("after %v bytes: it was seen %v times, want %v", bytes, got, want)
+		}
+	}
+}
+
 func TestFilesThatGrowByManySmallWritesAreCounted(t *testing.T) {
 	log, err := os.OpenFile(filepath.Join(t.TempDir(), "app.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	must(t, err)

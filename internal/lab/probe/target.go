@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/prometheus/procfs"
 
@@ -21,6 +22,8 @@ import (
 const (
 	// maxProcesses bounds the processes of the target that are added up.
 	maxProcesses = 512
+	// maxEnded bounds the names of those that have ended.
+	maxEnded = 8
 	// maxTasks bounds the threads whose context switches are read: each costs a file, 5 to 10 µs.
 	maxTasks = 64
 	// treeEvery is after how many samples the target's descendants are searched again; a search
@@ -59,6 +62,8 @@ type processes struct {
 	// that ended had used at the last sample.
 	used        map[life]float64
 	left, ended float64
+	// gone counts the members that have ended since they were looked up, by name.
+	gone map[string]float64
 }
 
 // life is one process, whoever has its number later.
@@ -71,6 +76,7 @@ type life struct {
 type member struct {
 	pid   int
 	start uint64
+	name  string
 	limit float64 // of its descriptors, at the last lookup; 0 if unknown
 }
 
@@ -86,6 +92,7 @@ func newProcesses(proc procfs.FS, o Options) (*processes, error) {
 		name:  first.name,
 		start: first.start,
 		alone: o.Alone,
+		gone:  map[string]float64{},
 	}
 	if o.Root == procfs.DefaultMountPoint {
 		_, err := cpuClock(o.PID)
@@ -116,6 +123,7 @@ func (p *processes) Read(into map[string]float64) error {
 		now := first
 		if m.pid != p.pid {
 			if now, err = statOf(p.root, m.pid); err != nil || now.start != m.start {
+				countNamed(p.gone, strings.ToValidUTF8(m.name, "?"), maxEnded)
 				continue // it has ended; its parent has its processor time
 			}
 		}
@@ -151,6 +159,9 @@ func (p *processes) Read(into map[string]float64) error {
 	p.members = living // so that other users need not check start times
 	if !p.alone {
 		into[measure.TargetCPUEnded] = p.unseen(used, ended)
+	}
+	for name, n := range p.gone {
+		into[measure.TargetEnded+name] = n
 	}
 	into[measure.TargetCPU] = seconds
 	into[measure.TargetCPUUser] = user
@@ -224,7 +235,7 @@ func (p *processes) lookUp(first stat) error {
 		if s, err := statOf(p.root, process.PID); err == nil && s.start >= first.start &&
 			process.PID != p.pid && process.PID != p.except {
 			children[s.parent] = append(children[s.parent],
-				member{pid: process.PID, start: s.start})
+				member{pid: process.PID, start: s.start, name: s.name})
 		}
 	}
 	for i := 0; i < len(p.members); i++ {

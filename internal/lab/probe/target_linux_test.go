@@ -20,6 +20,9 @@ func TestWhatEndsBeforeItIsSeenIsToldApart(t *testing.T) {
 	if got := ended(s); got < .3-1e-9 || got > .3+1e-9 {
 		t.Errorf("the worker has ended: %v s, want 0.3", got)
 	}
+	if got := s.Sample(0).Values["target.processes.ended.worker"]; got != 1 {
+		t.Errorf("a worker has ended, and %v were seen to", got)
+	}
 	f.process(process{pid: 20, parent: 1, name: "master", user: 100, cuser: 250, start: 100})
 	if got := ended(s); got < .5-1e-9 || got > .5+1e-9 {
 		t.Errorf("the master has started some: %v s, want 0.5", got)

@@ -39,6 +39,7 @@ var Values = []measure.SampleName{
 	measure.Counter(measure.HostNetReceived, "bytes received by all interfaces but the loopback"),
 	measure.Counter(measure.HostNetSent, "bytes sent by them"),
 	measure.Counter(measure.HostNetDropped, "packets that they dropped, received or to be sent"),
+	measure.Counter(measure.HostUDPSent, "UDP datagrams that were sent"),
 	measure.Gauge(measure.HostTCPInUse,
 		"TCP sockets over IPv4 and IPv6 that are in use, listening ones among them"),
 	measure.Gauge(measure.HostTCPTimeWait, "closed TCP connections that wait for stray packets"),
@@ -95,6 +96,9 @@ var Values = []measure.SampleName{
 		"processor time of the target, to the nanosecond where the kernel tells"),
 	measure.Counter(measure.TargetCPUUser, "its user time, in ticks of 10 ms"),
 	measure.Counter(measure.TargetCPUSystem, "its system time, in ticks of 10 ms"),
+	measure.Counter(measure.TargetEnded+"<name>",
+		"its processes that were seen, and have ended: eight names at most, and few of those that "+
+			"live for a moment"),
 	measure.Counter(measure.TargetCPUEnded,
 		"of its processor time, that of processes which ended before they were seen, such as "+
 			"programs that are started for each request"),
@@ -193,6 +197,8 @@ var Values = []measure.SampleName{
 			"answered one after the other; of connections that were seen"),
 	measure.Counter(measure.OutgoingReceived+"<address>",
 		"bytes that came on these; of connections that were seen"),
+	measure.Gauge(measure.OutgoingAhead+"<address>",
+		"how many more segments with data these have sent than received since they were opened"),
 	measure.Counter(measure.OutgoingFresh+"<address>",
 		"those to one Unix socket that were open when a sample was taken, and not at the one "+
 			"before"),
