@@ -36,7 +36,7 @@ const (
 	callSpared, slowCallSpared = 60e-6, 120e-6
 	// answerCosts and answerSpared are the same for a service that is asked over HTTP by Node.js, Python
 	// or Ruby, whose clients take .3 to .7 ms for each.
-	answerCosts, answerSpared = 800e-6, 200e-6
+	answerCosts, answerSpared = 800e-6, 300e-6
 )
 
 // asksAgain returns the address that is asked most often per request. It returns nil if no address

@@ -53,6 +53,14 @@ func TestALargeFileThatIsReadForEachRequestIsSeen(t *testing.T) {
 		f.Gain.Factor < 1.3 {
 		t.Fatalf("found %+v", f)
 	}
+	uploads := newFixture(t, append(strings.Split(base, "\n"), reads...)...).open(t)
+	for i := range uploads.Steps {
+		all := &uploads.Steps[i].Totals
+		all.BytesOut = 80000 * all.Ended[measure.OK]
+	}
+	if d := Run(uploads); d.found("files-reopened") != nil {
+		t.Errorf("clients send them: found %v", names(d))
+	}
 	for name, line := range map[string]string{
 		"they are what is asked for": "all answers 40000",
 		"few were seen": "over target.files.opened./srv = 5\n" +

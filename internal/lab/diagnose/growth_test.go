@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -215,5 +216,24 @@ func TestRequestsThatBecomeMoreExpensiveAreALeak(t *testing.T) {
 	d := diagnosed(t, append(grows, "after target.cpu.seconds += .15")...)
 	if d.found("leak") != nil {
 		t.Errorf("little more: found %v", names(d))
+	}
+}
+
+// What takes the last descriptor leaves no more behind.
+func TestALeakOfDescriptorsThatHasReachedTheirLimitIsTheCause(t *testing.T) {
+	lines := []string{
+		"all target.memory.rss_bytes = 50000000", "before target.descriptors = 60 to 150",
+		"half target.descriptors = 150 to 400", "at-line target.descriptors = 400 to 900",
+		"over target.descriptors = 900 to 1024", "after target.descriptors = 1023 to 1024",
+		"before target.descriptors_most = 150", "at-line target.descriptors_most = 900", "over target.descriptors_most = 1024",
+		"after target.descriptors_most = 1024",
+	}
+	for limit, want := range map[string][]string{
+		"1024": {"leak", "descriptors-near-limit"}, "4096": nil,
+	} {
+		d := diagnosed(t, append(slices.Clone(lines), "all target.descriptors_limit = "+limit)...)
+		if got := names(d); !slices.Equal(got, want) {
+			t.Errorf("a limit of %s: found %v, held back %+v", limit, got, d.HeldBack)
+		}
 	}
 }

@@ -28,8 +28,9 @@ var programs = map[string]program{
 		},
 		cores: Action{
 			Text: "an nginx worker is one thread, and there is one of them unless " +
-				"worker_processes says otherwise",
-			Command: "worker_processes auto;",
+				"worker_processes says otherwise; of several, the one that wakes first may accept " +
+				"most of the connections that clients keep, unless each has a queue (reuseport)",
+			Command: "worker_processes auto;   # and listen 443 ssl reuseport;",
 		},
 		keeps: Action{
 			Text: "nginx speaks HTTP/1.0 to the services behind, and closes, unless it is told " +

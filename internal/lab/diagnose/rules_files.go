@@ -181,10 +181,14 @@ func (e *Evidence) opensDatabase() bool {
 	return slices.ContainsFunc(e.sampledOf(measure.TargetOpened), ofDatabase)
 }
 
-// fileBytes returns how many bytes are read for each request, without those that came from what the
-// service asks: its runtime may read these by the same call.
+// fileBytes returns how many bytes are read for each request, without those that came from clients and
+// from what the service asks: its runtime may read these by the same call.
 func (e *Evidence) fileBytes(m *Moment) float64 {
 	all := m.PerRequest(measure.TargetReadBytes)
+	if m != nil {
+		t := &m.Step.Totals
+		all -= float64(t.BytesOut) / max(float64(t.Ended.Answered()), 1)
+	}
 	for _, at := range e.sampledOf(measure.OutgoingReceived) {
 		all -= m.PerRequest(measure.OutgoingReceived + at)
 	}

@@ -28,7 +28,8 @@ var growthRules = []Rule{
 			"it grows no more at the gentle load of the last step",
 			func(e *Evidence) (string, bool) {
 				g := e.growth()
-				if g == nil || g.name == "" || g.name == measure.TargetOld || e.After == nil {
+				if g == nil || g.name == "" || g.name == measure.TargetOld || e.After == nil ||
+					e.leavesNoMore(g) {
 					return "", false
 				}
 				all, _, _ := e.After.values(g.name)
@@ -53,6 +54,16 @@ var growthRules = []Rule{
 		Verify: "survey again after the change: at the end there should be as much as at the " +
 			"beginning",
 	},
+}
+
+// leavesNoMore reports whether what has grown cannot grow further, as the service has all the descriptors
+// that it may have.
+func (e *Evidence) leavesNoMore(g *grown) bool {
+	each := []string{
+		measure.TargetDescriptors, measure.TargetOutgoingEstablished, measure.TargetOutgoingCloseWait,
+	}
+	return slices.Contains(each, g.name) && e.After.Has(measure.TargetDescriptorsLimit) &&
+		e.After.Max(measure.TargetDescriptorsMost) >= .95*e.After.Last(measure.TargetDescriptorsLimit)
 }
 
 // grown is something of which there is more after everything else than before.

@@ -48,12 +48,16 @@ type Command struct {
 	grace  time.Duration
 	blocks int // limit, in blocks of 512 bytes, on files that the command writes
 	waits  *profile.Profile
+	notes  []string
 }
 
 // Waits returns where threads waited for locks while the last profile was taken, as a profile with the
 // weights of Go's mutex profiles. It is nil unless the command wrote a flight recording that has
 // such waits.
 func (c *Command) Waits() *profile.Profile { return c.waits }
+
+// Notes returns what the last profile lacks, for a person.
+func (c *Command) Notes() []string { return c.notes }
 
 // NewCommand checks a command's text. Its error is for the person who wrote it.
 func NewCommand(text string, pid int, hertz float64) (*Command, error) {
@@ -66,8 +70,8 @@ func NewCommand(text string, pid int, hertz float64) (*Command, error) {
 
 // Take runs the command for the given length, at least a second, and reads its profile. It returns
 // when the command has ended: at the latest grace and dying after its time, or soon after ctx has
-// ended. If the command wrote a flight recording, reading it may take another two minutes. No process of
-// the command's group is left afterwards. Take may be called from any goroutine, one at a time.
+// ended. If the command wrote a flight recording, reading it may take another two minutes. No process
+// of the command's group is left afterwards. Take may be called from any goroutine, one at a time.
 func (c *Command) Take(ctx context.Context, length time.Duration) (*profile.Profile, error) {
 	if c.PID == 0 && strings.Contains(c.Text, "{pid}") {
 		return nil, errors.New("the target's process is not known: name it with --pid")
@@ -93,13 +97,13 @@ func (c *Command) Take(ctx context.Context, length time.Duration) (*profile.Prof
 		return nil, err
 	}
 	o := stacks.Options{Hertz: c.Hertz, Seconds: float64(seconds)}
-	c.waits = nil
+	c.waits, c.notes = nil, nil
 	p, _, err := stacks.Read(data, o)
 	if errors.Is(err, stacks.ErrRecording) {
 		recording := out + ".jfr" // the tool accepts no other extension
 		if err = os.Rename(out, recording); err == nil {
 			if p, err = Recording(ctx, recording, o); err == nil {
-				c.waits = recordedWaits(ctx, recording, o.Seconds)
+				c.readWaits(ctx, recording, o.Seconds)
 			}
 		}
 	}
@@ -141,18 +145,16 @@ func Recording(ctx context.Context, file string, o stacks.Options) (*profile.Pro
 	return p, err
 }
 
-// recordedWaits returns the waits for locks in a flight recording; nil if there are none, or if they are
-// too many to be read: the profile of the processor time is worth having without them.
-func recordedWaits(ctx context.Context, file string, seconds float64) *profile.Profile {
+// readWaits keeps the waits for locks in a flight recording. The profile of the processor time is worth
+// having without them, so a failure is a note.
+func (c *Command) readWaits(ctx context.Context, file string, seconds float64) {
 	text, err := printed(ctx, file, "jdk.JavaMonitorEnter", waitDepth)
-	if err != nil {
-		return nil
+	if err == nil {
+		c.waits, err = stacks.ReadWaits(text, seconds)
 	}
-	waits, err := stacks.ReadWaits(text, seconds)
 	if err != nil {
-		return nil
+		c.notes = append(c.notes, "waits for locks in the flight recording: "+err.Error())
 	}
-	return waits
 }
 
 // waitDepth is how many frames of a thread that waits are printed. Each takes some 700 bytes.

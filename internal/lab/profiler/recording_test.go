@@ -48,6 +48,9 @@ func TestAFlightRecordingIsReadByTheJDK(t *testing.T) {
 		t.Fatal(err)
 	}
 	waits, waited := false, c.Waits()
+	if waited == nil || len(c.Notes()) > 0 {
+		t.Fatalf("no waits for locks: %q", c.Notes())
+	}
 	for _, s := range waited.Sample {
 		for _, at := range s.Location {
 			waits = waits || at.Line[0].Function.Name == "App.wait" && s.Value[1] > 10e6
