@@ -444,3 +444,17 @@ func TestEveryKindOfWasteAndEveryClassHasABitOfItsOwn(t *testing.T) {
 		seen[w.what] = true
 	}
 }
+
+// V8 keeps what it has made of a text, so that most of the time is that of making the text.
+func TestFunctionsThatAreMadeFromTextAreAWasteInSmallShares(t *testing.T) {
+	for share, found := range map[float64]bool{.12: true, .08: false} {
+		f := ofRuntime(t, measure.RuntimeNode, "",
+			fmt.Sprintf("at-line profile cpu nanoseconds %.0f v8::internal::Builtin_FunctionConstructor"+
+				" < check@shop/main.js", share*4e9),
+			fmt.Sprintf("at-line profile cpu nanoseconds %.0f page@shop/main.js", (1-share)*4e9),
+		).found("cpu-hot-function")
+		if is := f != nil && f.says("made from text"); is != found {
+			t.Errorf("%v of the time: found %+v", share, f)
+		}
+	}
+}

@@ -45,8 +45,7 @@ func (e *Evidence) fetchesTooMuch() *fetched {
 	for _, d := range e.dependencies() {
 		sample := measure.OutgoingReceived + d.address
 		came := e.AtLine.PerRequest(sample)
-		t := &e.AtLine.Step.Totals
-		given := float64(t.BytesIn) / max(float64(t.Ended.Answered()), 1)
+		given := e.AtLine.answerBytes()
 		if d.store() == nil || d.hop || came < muchFetched || came < moreThanGiven*given ||
 			!near(came, e.Half.PerRequest(sample), sameFetched) {
 			continue

@@ -97,8 +97,10 @@ func (e *Evidence) readsFiles() *Finding {
 	often := seen >= oftenOpened && near(calls, e.Half.PerRequest(measure.TargetReads), sameReads)
 	much := calls >= manyReads && kernel >= mostlyKernel &&
 		(each <= smallRead && seen >= fewOpened || each <= halfRead && often)
-	if f := e.readsWholeFiles(); f != nil && !much {
-		return f
+	if !much {
+		if f := e.readsWholeFiles(); f != nil {
+			return f
+		}
 	}
 	if !much && (calls < farMoreReads || each > smallerRead || kernel < someKernel || !often ||
 		e.asksAgain() != nil) {
@@ -152,8 +154,7 @@ func (e *Evidence) parsing() float64 {
 // parsed; nil if they are not, or if that is little of the work.
 func (e *Evidence) readsWholeFiles() *Finding {
 	line, half := e.fileBytes(e.AtLine), e.fileBytes(e.Half)
-	t := &e.AtLine.Step.Totals
-	answer := float64(t.BytesIn) / max(float64(t.Ended.Answered()), 1)
+	answer := e.AtLine.answerBytes()
 	opened, seen := e.opens()
 	own := e.AtLine.PerRequest(measure.TargetCPU)
 	saves := min(max(readingCosts*e.inKernel(), line*e.parsing()/max(own, 1e-9)), readingMost)

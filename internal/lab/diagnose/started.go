@@ -14,6 +14,9 @@ const (
 	// program takes about a millisecond. sameStarted is how much that may differ at half of the
 	// line: what is started by the clock is not started for requests.
 	leastStarted, sameStarted = .5e-3, 1.5
+	// mostlyPrograms is the share from which on they, and not the places in which they are awaited,
+	// set the line.
+	mostlyPrograms = .5
 	// mostSpared is the maximum number of seconds that are spared for each request: interpreters
 	// start in some tens of milliseconds. A program that runs for longer works for the request.
 	mostSpared = 30e-3
@@ -24,7 +27,7 @@ const (
 func (e *Evidence) awaitsPrograms() bool {
 	ended := e.AtLine.PerRequest(measure.TargetCPUEnded)
 	c := e.crowd()
-	return ended >= .5*e.AtLine.PerRequest(measure.TargetCPU) &&
+	return ended >= mostlyPrograms*e.AtLine.PerRequest(measure.TargetCPU) &&
 		c != nil && c.means() != nil && slices.Contains(c.means().calls, "wait4")
 }
 

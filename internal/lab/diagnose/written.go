@@ -42,11 +42,7 @@ func (e *Evidence) written(m *Moment) *written {
 	w.logs, w.logged = m.grows(func(path string) bool {
 		return !ofDatabase(path) && (m.Max(measure.TargetOutputFile+path) > 0 || namedLog(path))
 	})
-	answer := 0.0
-	if m != nil {
-		t := &m.Step.Totals
-		answer = float64(t.BytesIn) / max(float64(t.Ended.Answered()), 1)
-	}
+	answer := m.answerBytes()
 	switch beside := w.bytes - w.grown; {
 	case answer == 0:
 	case beside >= mostlyAnswer*answer:
@@ -55,6 +51,15 @@ func (e *Evidence) written(m *Moment) *written {
 		w.unclear = beside >= notAnswer*answer
 	}
 	return w
+}
+
+// answerBytes returns how many bytes the client gets for each request that is answered.
+func (m *Moment) answerBytes() float64 {
+	if m == nil {
+		return 0
+	}
+	t := &m.Step.Totals
+	return float64(t.BytesIn) / max(float64(t.Ended.Answered()), 1)
 }
 
 // askedAt returns how many questions are answered for each request at a load, by all addresses.
