@@ -110,7 +110,16 @@ routes: [{match: /, upstream: s}]
 // streams there are.
 func TestALimitedServiceOfHTTP2GetsNoMoreAtOnce(t *testing.T) {
 	t.Parallel()
-	g, s := serveH2C(t, ", concurrency: {mode: fixed, limit: 4}", "", func(s *h2Service) {})
+	s := newH2Service(t, nil, func(s *h2Service) {})
+	g := serveClean(t, `
+loops: 1
+listeners: [{address: "127.0.0.1:0", http2: true}]
+classes: {P1: {patience: 60s}}
+upstreams:
+  s: {protocol: h2c, targets: ["`+s.address()+`"], concurrency: {mode: fixed, limit: 4},
+      pool: {pending_timeout: 60s}}
+routes: [{match: /, upstream: s}]
+`)
 	client := g.h2()
 	var streams []*h2stream
 	for range 12 {
