@@ -290,13 +290,11 @@ func (f *Fill) Renew(old *Entry, h *Head) error {
 	return nil
 }
 
-// settle ends a fill with a complete entry.
+// settle ends a fill with a complete entry. Readers see the entry and the end of the fill at once: one
+// that saw the entry of a fill that still waits would take it for news, and not be woken at the end.
 func (f *Fill) settle(e *Entry) {
-	f.mu.Lock()
-	f.entry, f.content, f.written = e, e.body, e.body.length
-	f.mu.Unlock()
 	f.publish(e)
-	f.end(Whole)
+	f.endWith(Whole, e)
 }
 
 // Fail ends a fill whose answer did not arrive completely. Nothing is stored. Readers that have not
@@ -310,13 +308,19 @@ func (f *Fill) Fail(why uint32) {
 }
 
 // end removes the fill from the table and wakes all that wait.
-func (f *Fill) end(phase Phase) {
+func (f *Fill) end(phase Phase) { f.endWith(phase, nil) }
+
+// endWith is end, and gives the fill an entry unless it is nil.
+func (f *Fill) endWith(phase Phase, e *Entry) {
 	if f.over() {
 		return
 	}
 	f.store.leave(f)
 	f.mu.Lock()
 	f.phase = phase
+	if e != nil {
+		f.entry, f.content, f.written = e, e.body, e.body.length
+	}
 	armed := f.disarm()
 	last := f.readers == 0
 	f.feeder = nil

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"errors"
 	"testing"
 
 	"plimsoll/internal/cache/store"
@@ -46,6 +47,44 @@ func TestWhoJoinsAsAFillEndsKeepsItsEntry(t *testing.T) {
 		t.Errorf("it reads %q", got)
 	}
 	late.Close()
+}
+
+// A reader that looks for the head while a fill is renewed either has the whole answer, or is told of
+// it. The moment between is short, so one looks all the time, for many renewals.
+func TestARenewalIsSeenAtOnceOrAnnounced(t *testing.T) {
+	s := open(t, store.Options{Bytes: store.MinBytes})
+	for range 2000 {
+		old := s.Lookup([]byte("k"))
+		f, _ := s.Begin([]byte("k"), []byte("k"))
+		if old == nil {
+			if err := errors.Join(f.Head(headOf("k", 1, 0)), f.Finish()); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		var e *store.Entry
+		var phase store.Phase
+		begun, over := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(over)
+			var r store.Reader
+			f.Join(&r, waker(func() {}))
+			defer r.Close()
+			close(begun)
+			for phase == store.Waiting && e == nil {
+				e, phase = r.Head()
+			}
+		}()
+		<-begun
+		if err := f.Renew(old, headOf("k", 1, 0)); err != nil {
+			t.Fatal(err)
+		}
+		<-over
+		if e == nil || phase != store.Whole {
+			t.Fatalf("a reader has the entry %v in phase %d, and would wait for more", e, phase)
+		}
+		old.Release()
+	}
 }
 
 // From the end of a fill on its entry belongs to the last reader, who lets go of it whenever it likes:
