@@ -1,6 +1,6 @@
 // Package patients_test admits every patient: it has to be listed and, with -each, to start sick and
-// cured, to answer, and to end when it is told to. Without -each, one of each kind is started, sick or
-// cured.
+// cured, to answer, and to end when it is told to. Without -each, some are started, sick or cured, so
+// that everything that patients are started by is.
 package patients_test
 
 import (
@@ -172,20 +172,20 @@ func TestHelpNamesHalvesThatCanBeSurveyed(t *testing.T) {
 
 var (
 	update = flag.Bool("update", false, "write the list of patients into README.md")
-	each   = flag.Bool("each", false, "start every patient in all states, and not only the first of each kind in one")
+	each   = flag.Bool("each", false, "start every patient in all states, and not only some in one")
 )
 
-// kind is what a patient is made of: its language, with what it takes from Debian, its protocol and
-// its needs. Patients of one kind start by the same means.
-func (p *patient) kind() string {
-	words := append(slices.Clone(p.Command[:min(1, len(p.Command))]), p.Package, p.Scheme)
+// means are what a patient is started by: its language, and with it each package that it takes from
+// Debian, its protocol and each of its needs.
+func (p *patient) means() (all []string) {
+	words := append(strings.Split(p.Package, " or "), p.Scheme)
 	for _, need := range regexp.MustCompile(`"need": *"(\w+)"`).FindAllStringSubmatch(string(p.Needs), -1) {
-		if !slices.Contains(words, need[1]) {
-			words = append(words, need[1])
-		}
+		words = append(words, need[1])
 	}
-	slices.Sort(words)
-	return strings.Join(words, " ")
+	for _, word := range words {
+		all = append(all, p.language()+" "+word)
+	}
+	return all
 }
 
 // visited is a patient that the tests start, and the states that it is started in.
@@ -194,20 +194,23 @@ type visited struct {
 	states [][]string
 }
 
-// started lists the patients that the tests start. To start all 160, sick and cured, takes three
-// minutes of processor time, so that is left to make patients. Otherwise the first of each kind is
-// started, in turns sick and cured among those of a language, which read their flags by the same
-// means.
+// started lists the patients that the tests start. To start all of them, sick and cured, takes minutes
+// of processor time, so that is left to make patients. Otherwise a patient is started if it has means
+// that those before it have not, in turns sick and cured among those of a language, which read their
+// flags in the same way.
 func started(t *testing.T) (chosen []visited) {
 	t.Helper()
-	kinds, languages := map[string]bool{}, map[string]int{}
+	seen, languages := map[string]bool{}, map[string]int{}
 	for _, p := range list(t) {
 		states := p.states()
 		if !*each {
-			if kinds[p.kind()] {
+			before := len(seen)
+			for _, mean := range p.means() {
+				seen[mean] = true
+			}
+			if len(seen) == before {
 				continue
 			}
-			kinds[p.kind()] = true
 			turn := languages[p.language()] % 2
 			languages[p.language()]++
 			states = [][]string{states[turn*(len(states)-1)]}

@@ -46,6 +46,7 @@ const (
 
 func main() {
 	address := flag.String("address", "127.0.0.1:18800", "where to listen; port 0 takes a free one")
+	flag.String("debug", "", "there is nothing to look inside: it is taken as all patients take it")
 	cured := flag.Bool("cured", false, "without the disease")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
