@@ -1,36 +1,28 @@
 // Command topsails is an nginx in front of a service that says which sails a ship sets in the wind
 // that is forecast. The service runs as eight replicas, which speak TLS. nginx keeps two idle
 // connections to them, and that is for all eight together: the connection that it has kept is
-// seldom one to the replica whose turn it is. So it connects to a replica for most requests, and
+// rarely one to the replica whose turn it is. So it connects to a replica for most requests, and
 // both sides pay for a handshake.
 //
 // Cured, nginx keeps 64 idle connections.
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
-	"flag"
 	"fmt"
 	"log"
 	"math/big"
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"os/signal"
-	"path/filepath"
-	"runtime"
 	"strings"
-	"syscall"
 	"time"
 
+	"plimsoll/examples/patients/front"
 	"plimsoll/examples/patients/work"
 )
 
@@ -40,41 +32,18 @@ const (
 	host, hostname = "127.0.0.2", "sails.internal"
 	// ships have a plan each.
 	ships = 400
-	// startTime is how long nginx may take until it answers, endTime how long to stop.
-	startTime, endTime = 10 * time.Second, 1500 * time.Millisecond
 )
 
-func main() {
-	address := flag.String("address", "127.0.0.1:18800", "where to listen; port 0 takes a free one")
-	flag.String("debug", "", "there is nothing to look inside: it is taken as all patients take it")
-	cured := flag.Bool("cured", false, "without the disease")
-	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *address, *cured); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(2)
-	}
-}
+func main() { front.Main(shipyard) }
 
-// run serves until ctx ends.
-func run(ctx context.Context, address string, cured bool) error {
-	dir, err := os.MkdirTemp("", "topsails")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(dir)
+func shipyard(cured bool) (*front.Site, error) {
 	certificate, err := certify()
 	if err != nil {
-		return fmt.Errorf("make a certificate: %w", err)
+		return nil, fmt.Errorf("make a certificate: %w", err)
 	}
 	servers, err := serve(certificate)
 	if err != nil {
-		return fmt.Errorf("start the replicas: %w", err)
-	}
-	address, err = free(address)
-	if err != nil {
-		return fmt.Errorf("--address: %w", err)
+		return nil, fmt.Errorf("start the replicas: %w", err)
 	}
 	kept := 2
 	if cured {
@@ -82,77 +51,12 @@ func run(ctx context.Context, address string, cured bool) error {
 	}
 	authority := pem.EncodeToMemory(
 		&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
-	err = errors.Join(
-		os.WriteFile(filepath.Join(dir, "authority.pem"), authority, 0o644),
-		os.WriteFile(filepath.Join(dir, "nginx.conf"),
-			fmt.Appendf(nil, config, servers, kept, address, hostname), 0o644))
-	if err != nil {
-		return err
-	}
-	return front(ctx, dir, address)
-}
-
-// front runs nginx until ctx ends.
-func front(ctx context.Context, dir, address string) error {
-	// nginx is told to stop when the thread that started it ends
-	runtime.LockOSThread()
-	nginx := exec.Command("nginx", "-p", dir, "-c", "nginx.conf", "-e", "stderr")
-	nginx.Stderr = os.Stderr
-	nginx.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
-	if err := nginx.Start(); err != nil {
-		return err
-	}
-	// workers outlive a master that was killed
-	defer syscall.Kill(-nginx.Process.Pid, syscall.SIGKILL)
-	ended := make(chan error, 1)
-	go func() { ended <- nginx.Wait() }()
-	answers := make(chan error, 1)
-	go func() { answers <- await("http://" + address) }()
-	for {
-		select {
-		case err := <-answers:
-			if err != nil {
-				return fmt.Errorf("nginx does not answer: %w", err)
-			}
-			fmt.Println("ready", address)
-			answers = nil
-		case err := <-ended:
-			return fmt.Errorf("nginx ended: %v", err)
-		case <-ctx.Done():
-			nginx.Process.Signal(syscall.SIGTERM)
-			select {
-			case <-ended:
-			case <-time.After(endTime):
-			}
-			return nil
-		}
-	}
-}
-
-// await returns nil when url is answered.
-func await(url string) error {
-	for end := time.Now().Add(startTime); ; time.Sleep(20 * time.Millisecond) {
-		answer, err := http.Get(url)
-		if err == nil {
-			answer.Body.Close()
-			if answer.StatusCode == http.StatusOK {
-				return nil
-			}
-			err = errors.New(answer.Status)
-		}
-		if time.Now().After(end) {
-			return err
-		}
-	}
-}
-
-// free returns address, with a free port in place of port 0.
-func free(address string) (string, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
+	return &front.Site{
+		Files: map[string]string{"authority.pem": string(authority)},
+		Config: func(listen, _ string) string {
+			return fmt.Sprintf(config, servers, kept, listen, hostname)
+		},
+	}, nil
 }
 
 // certify makes a certificate that vouches for itself.
@@ -234,19 +138,12 @@ func plan(w http.ResponseWriter, _ *http.Request) {
 }
 
 const config = `
-daemon off;
 worker_processes 2;
 worker_rlimit_nofile 8192;
-pid nginx.pid;
 events { worker_connections 4096; }
 http {
     access_log off;
     keepalive_requests 1000000;
-    client_body_temp_path body;
-    proxy_temp_path proxy;
-    fastcgi_temp_path fastcgi;
-    uwsgi_temp_path uwsgi;
-    scgi_temp_path scgi;
     upstream sails {
         %skeepalive %d;
         keepalive_requests 1000000;
@@ -259,7 +156,7 @@ http {
             proxy_set_header Connection "";
             proxy_ssl_name %s;
             proxy_ssl_verify on;
-            proxy_ssl_trusted_certificate authority.pem;
+            proxy_ssl_trusted_certificate files/authority.pem;
         }
     }
 }

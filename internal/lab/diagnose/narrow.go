@@ -18,6 +18,9 @@ func (e *Evidence) narrow(p *places) (to string, n float64) {
 		// how requests delay each other.
 		as := e.station() != nil && float64(e.station().Workers) == open.most
 		full := p.reached * p.alone / open.most
+		if open.most == 1 && e.oneByOne(at) { // at gentle rates, too, requests wait for the only one
+			full = p.reached * e.unhurried()
+		}
 		// Who is made to wait before a connection is accepted is not among those of a Unix socket.
 		if at == e.freshTo() || open.count < 2 || open.least < .9*open.most || !e.crowds(at, open.most) ||
 			full < mostlyFull || full > 1.3 && !as && !e.takesAll(at, open.most, p) ||
@@ -43,11 +46,16 @@ func (e *Evidence) takesAll(to string, connections float64, p *places) bool {
 }
 
 // idles reports whether an answer is known to be awaited on less than half of the connections to an
-// address from the line on.
+// address from the line on. Where one question follows another on each, an answer is awaited in a look
+// or is not, so the mean of a few looks may be that low by chance.
 func (e *Evidence) idles(to string) bool {
 	awaited := e.fromTheLineOn(measure.OutgoingWaiting + to)
 	open := e.fromTheLineOn(measure.OutgoingTo + to)
-	return awaited.count >= 3 && awaited.mean() < mostlyIdle*open.mean()
+	chance := 0.0
+	if e.oneByOne(to) {
+		chance = math.Sqrt(open.mean() * mostlyIdle * (1 - mostlyIdle) / max(float64(awaited.count), 1))
+	}
+	return awaited.count >= 3 && awaited.mean() < mostlyIdle*open.mean()-chance
 }
 
 // heldWhileIdle reports whether a request may hold a connection to an address while it asks nothing:
