@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -286,18 +287,53 @@ func TestAQuestionThatFollowsAnAnswerAtOnceIsWaitedFor(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	waits := func() float64 { return fresh(s)[measure.OutgoingWaiting+to.String()] }
 	const turns = 40
 	seen := 0.0
 	for range turns {
 		passes(client, server)
 		passes(server, client)
 		passes(client, server)
-		seen += fresh(s)[measure.OutgoingWaiting+to.String()]
+		seen += waits()
 		passes(server, client)
 	}
 	if seen < turns*3/4 {
 		t.Errorf("an answer was waited for in %v looks of %d", seen, turns)
 	}
+	// The question is acknowledged before it is answered, as one is that takes longer than 40 ms.
+	seen, idle := 0.0, 0.0
+	for range turns / 4 {
+		passes(client, server)
+		passes(server, client)
+		passes(client, server)
+		for unacknowledged(t, client) {
+			runtime.Gosched()
+		}
+		seen += waits()
+		passes(server, client)
+		idle += waits()
+	}
+	if seen < turns/8 || idle > turns/16 {
+		t.Errorf("of %d looks %v see that an answer is waited for, and when it is there, %v", turns/4, seen, idle)
+	}
+}
+
+// unacknowledged reports whether the other end has not acknowledged all that was sent.
+func unacknowledged(t *testing.T, c *net.TCPConn) bool {
+	t.Helper()
+	raw, err := c.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var info *unix.TCPInfo
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		info, failed = unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
+	})
+	if err := errors.Join(err, failed); err != nil {
+		t.Fatal(err)
+	}
+	return info.Unacked > 0
 }
 
 func TestWhatIsSentAgainIsCountedOfTheTargetsConnections(t *testing.T) {

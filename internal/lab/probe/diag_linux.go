@@ -230,6 +230,10 @@ func (d *dump) messages(text []byte) (last bool, err error) {
 	return false, nil
 }
 
+// latestAck is after how many milliseconds data is acknowledged at the latest, of which an answer says
+// nothing: the kernel waits for at most 200. What comes later are keep-alive probes.
+const latestAck = 250
+
 // parseDiag reads a struct inet_diag_msg and the attributes after it.
 func parseDiag(body []byte) (s socket, ok bool) {
 	if len(body) < diagMessageSize {
@@ -258,6 +262,7 @@ func parseDiag(body []byte) (s socket, ok bool) {
 		sent      = int(unsafe.Offsetof(unix.TCPInfo{}.Last_data_sent)) // ms ago
 		came      = int(unsafe.Offsetof(unix.TCPInfo{}.Last_data_recv))
 		full      = int(unsafe.Offsetof(unix.TCPInfo{}.Snd_mss))
+		heard     = int(unsafe.Offsetof(unix.TCPInfo{}.Last_ack_recv))
 		unacked   = int(unsafe.Offsetof(unix.TCPInfo{}.Unacked)) // segments
 		acked     = int(unsafe.Offsetof(unix.TCPInfo{}.Bytes_acked))
 		received  = int(unsafe.Offsetof(unix.TCPInfo{}.Bytes_received))
@@ -268,10 +273,12 @@ func parseDiag(body []byte) (s socket, ok bool) {
 		if kind == diagInfo && len(info) >= sentAgain+4 {
 			s.retransmits = order.Uint32(info[sentAgain:])
 			// Both are known to a tick of the kernel, of up to 10 ms. What was sent in the tick in which
-			// the last answer came is a question if the other end has not acknowledged it: an answer
-			// acknowledges what was asked, and a question alone is acknowledged later.
+			// the last answer came is a question if the other end has not acknowledged it, or has since:
+			// an answer acknowledges what was asked, and a question alone is acknowledged later.
 			question, answer := order.Uint32(info[sent:]), order.Uint32(info[came:])
-			s.waits = question < answer || question == answer && order.Uint32(info[unacked:]) > 0
+			later := int64(answer) - int64(order.Uint32(info[heard:]))
+			s.waits = question < answer ||
+				question == answer && (order.Uint32(info[unacked:]) > 0 || later > 0 && later <= latestAck)
 			s.told = true
 		}
 		if kind == diagInfo && len(info) >= asked+4 {
