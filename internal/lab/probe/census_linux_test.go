@@ -306,8 +306,10 @@ func TestAQuestionThatFollowsAnAnswerAtOnceIsWaitedFor(t *testing.T) {
 		passes(client, server)
 		passes(server, client)
 		passes(client, server)
-		for unacknowledged(t, client) {
-			runtime.Gosched()
+		for deadline := time.Now().Add(time.Minute); unacknowledged(t, client); runtime.Gosched() {
+			if time.Now().After(deadline) {
+				t.Fatal("a question is not acknowledged")
+			}
 		}
 		seen += waits()
 		passes(server, client)
@@ -315,6 +317,26 @@ func TestAQuestionThatFollowsAnAnswerAtOnceIsWaitedFor(t *testing.T) {
 	}
 	if seen < turns/8 || idle > turns/16 {
 		t.Errorf("of %d looks %v see that an answer is waited for, and when it is there, %v", turns/4, seen, idle)
+	}
+}
+
+func TestWhatIsAcknowledgedSoonAfterAnAnswerIsAQuestion(t *testing.T) {
+	for name, c := range map[string]struct {
+		question, answer, heard, unacked uint32
+		awaits                           bool
+	}{
+		"a question after the answer":             {20, 60, 60, 0, true},
+		"an answer after the question":            {60, 20, 20, 0, false},
+		"both in a tick":                          {60, 60, 60, 0, false},
+		"both in a tick, and not acknowledged":    {60, 60, 60, 1, true},
+		"both in a tick, and acknowledged since":  {60, 60, 20, 0, true},
+		"both in a tick, and then a probe":        {16000, 16000, 1000, 0, false},
+		"acknowledged as late as the kernel does": {300, 300, 50, 0, true},
+		"a tick later than that":                  {304, 304, 50, 0, false},
+	} {
+		if got := awaits(c.question, c.answer, c.heard, c.unacked); got != c.awaits {
+			t.Errorf("%s: an answer is awaited: %v", name, got)
+		}
 	}
 }
 

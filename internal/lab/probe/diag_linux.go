@@ -230,9 +230,21 @@ func (d *dump) messages(text []byte) (last bool, err error) {
 	return false, nil
 }
 
-// latestAck is after how many milliseconds data is acknowledged at the latest, of which an answer says
-// nothing: the kernel waits for at most 200. What comes later are keep-alive probes.
+// latestAck is after how many milliseconds the other end acknowledges a question at the latest that it
+// has not answered: the kernel waits for at most 200. What comes later are keep-alive probes.
 const latestAck = 250
+
+// awaits reports whether an answer is awaited, from how many milliseconds ago the last question was
+// sent, the last answer came, and the last segment that acknowledged something, and from the number of
+// segments that were not acknowledged. Times are known to a tick of the kernel, of up to 10 ms. What was
+// sent in the tick in which the last answer came is a question if the other end has not acknowledged it,
+// or has since: an answer acknowledges what was asked, and a question alone is acknowledged later.
+func awaits(question, answer, heard, unacked uint32) bool {
+	if question != answer {
+		return question < answer
+	}
+	return unacked > 0 || heard < answer && answer-heard <= latestAck
+}
 
 // parseDiag reads a struct inet_diag_msg and the attributes after it.
 func parseDiag(body []byte) (s socket, ok bool) {
@@ -272,13 +284,8 @@ func parseDiag(body []byte) (s socket, ok bool) {
 	for kind, info := range attributes(body[diagMessageSize:]) {
 		if kind == diagInfo && len(info) >= sentAgain+4 {
 			s.retransmits = order.Uint32(info[sentAgain:])
-			// Both are known to a tick of the kernel, of up to 10 ms. What was sent in the tick in which
-			// the last answer came is a question if the other end has not acknowledged it, or has since:
-			// an answer acknowledges what was asked, and a question alone is acknowledged later.
-			question, answer := order.Uint32(info[sent:]), order.Uint32(info[came:])
-			later := int64(answer) - int64(order.Uint32(info[heard:]))
-			s.waits = question < answer ||
-				question == answer && (order.Uint32(info[unacked:]) > 0 || later > 0 && later <= latestAck)
+			s.waits = awaits(order.Uint32(info[sent:]), order.Uint32(info[came:]),
+				order.Uint32(info[heard:]), order.Uint32(info[unacked:]))
 			s.told = true
 		}
 		if kind == diagInfo && len(info) >= asked+4 {
