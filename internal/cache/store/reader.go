@@ -42,7 +42,7 @@ func (r *Reader) Head() (*Entry, Phase) {
 	f := r.fill
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.entry == nil && f.phase == Waiting {
+	if f.phase == Waiting {
 		r.arm()
 	}
 	return f.entry, f.phase
