@@ -523,14 +523,14 @@ func (e *Evidence) openingRank() Rank {
 }
 
 // acceptingMost is the most processor time in seconds that a service spends on a connection which it
-// accepts, and a request: a TLS handshake with RSA is most of that. Where the processors are in use and
-// share their units, it takes up to takesLongerThere times as long.
-const acceptingMost, takesLongerThere = 2e-3, 2
+// accepts, and a request: a TLS handshake with RSA is most of that. On processors that are in use and
+// share their units, it takes up to slowdown times as long.
+const acceptingMost, slowdown = 2e-3, 2
 
 // busyAccepting reports whether a dependency may be busy because connections to it are made for each
 // request: it spends no more on a request than that takes, or starts a session for each.
 func (e *Evidence) busyAccepting(d dependency) bool {
-	return e.costsBehind(d) <= takesLongerThere*acceptingMost || d.session() != ""
+	return e.costsBehind(d) <= slowdown*acceptingMost || d.session() != ""
 }
 
 // littleOfIt is the largest share of a lone request's time that is not what requests wait for.
