@@ -42,8 +42,8 @@ demo: build ## Put a small shop behind the gateway, and find out how much it can
 INLINED := std plimsoll/... honnef.co/go/tools/... golang.org/x/tools/...
 race: INLINED := std
 GCFLAGS = '-gcflags=all=-dwarf=false -l' $(INLINED:%=-gcflags=%=-dwarf=false)
-FLAGS := $(GOFLAGS)
-checks rules plain alone race seeds statistics: export GOFLAGS = $(FLAGS) -pgo=off $(GCFLAGS) -tags=nomsgpack
+GIVEN := $(GOFLAGS)
+checks rules plain alone race seeds statistics: export GOFLAGS = $(GIVEN) -pgo=off $(GCFLAGS) -tags=nomsgpack
 checks rules alone seeds statistics: export GOGC := 400
 plain race: export GOFLAGS += '-toolexec=nice -n 5 env GOGC=400'
 
