@@ -10,7 +10,7 @@ const crypto = require('node:crypto');
 const http = require('node:http');
 const os = require('node:os');
 const { parseArgs } = require('node:util');
-const { Client, Pool } = require('./postgres.js');
+const { Client, Pool } = require('../postgres/postgres.js');
 
 const { values: flags } = parseArgs({
   options: {

@@ -8,7 +8,7 @@
 'use strict';
 const http = require('node:http');
 const { createHash } = require('node:crypto');
-const { Client, Pool } = require('./postgres.js');
+const { Client, Pool } = require('../postgres/postgres.js');
 
 const GANGS = 600;
 const CONNECTIONS = 32; // as many as PostgreSQL can do something for, and some that wait for us

@@ -1,5 +1,5 @@
-// PostgreSQL as lanyards asks it, with simple queries and transactions, and without passwords.
-// Elsewhere, use pg.
+// PostgreSQL as patients in Node.js ask it, with its simple queries and transactions, and without
+// passwords. Elsewhere, use pg.
 'use strict';
 const net = require('node:net');
 
@@ -20,14 +20,18 @@ class Client {
   connect() {
     this.socket = net.connect(this.to);
     this.socket.on('data', (data) => this.#read(data));
-    this.socket.on('error', (error) => (this.#failed ??= error));
-    this.socket.on('close', () => this.#closed());
+    this.socket.on('error', (error) => this.#settle(error));
+    this.socket.on('close', () => this.#settle(new Error('PostgreSQL closed the connection')));
     return this.#send('', this.hello);
   }
 
   /** query returns the rows, whose values are text. */
   query(sql) {
     return this.#send('Q', `${sql}\0`);
+  }
+
+  end() {
+    this.socket.end(Buffer.from('X\0\0\0\x04', 'latin1'));
   }
 
   #send(kind, text) {
@@ -37,10 +41,11 @@ class Client {
     return new Promise((resolve, reject) => (this.#waiting = { resolve, reject }));
   }
 
-  /** Without PostgreSQL there is nothing to do, so the process ends with it. */
-  #closed() {
-    console.error(this.#failed?.message ?? 'PostgreSQL closed the connection');
-    process.exit(1);
+  #settle(error, rows) {
+    const waiting = this.#waiting;
+    this.#waiting = null;
+    if (error) waiting?.reject(error);
+    else waiting?.resolve(rows);
   }
 
   #read(data) {
@@ -52,18 +57,13 @@ class Client {
       if (kind === 'D') this.#rows.push(values(this.#rest.subarray(5, end)));
       if (kind === 'E') this.#failed = new Error(this.#rest.toString('utf8', 5, end));
       this.#rest = this.#rest.subarray(end);
-      if (kind === 'Z') this.#ready();
+      if (kind === 'Z') {
+        this.#settle(this.#failed, this.#rows); // it is ready for the next query
+        this.#rows = [];
+        this.#failed = null;
+      }
     }
-  }
-
-  /** PostgreSQL has answered, and is ready for the next query. */
-  #ready() {
-    const [waiting, failed, rows] = [this.#waiting, this.#failed, this.#rows];
-    this.#waiting = null;
-    this.#failed = null;
-    this.#rows = [];
-    if (failed) waiting.reject(failed);
-    else waiting.resolve(rows);
+    if (this.#failed) this.#settle(this.#failed); // refused: nothing else comes
   }
 }
 
@@ -78,7 +78,10 @@ function values(row) {
   return found;
 }
 
-/** Pool has clients, and whoever finds none that is free waits for one. */
+/**
+ * Pool has clients, and whoever finds none that is free waits for one. Without PostgreSQL there is
+ * nothing to do, so the process ends with one of them.
+ */
 class Pool {
   #free = [];
   #waiting = [];
@@ -91,21 +94,38 @@ class Pool {
     while (this.#free.length < this.size) {
       const client = new Client(this.url);
       await client.connect();
+      client.socket.on('close', () => {
+        console.error('PostgreSQL closed a connection of the pool');
+        process.exit(1);
+      });
       this.#free.push(client);
     }
   }
 
+  query(sql) {
+    return this.#lend((client) => client.query(sql));
+  }
+
   /** transaction commits what steps does with the client that it is given. */
-  async transaction(steps) {
+  transaction(steps) {
+    return this.#lend(async (client) => {
+      try {
+        await client.query('BEGIN');
+        const result = await steps(client);
+        await client.query('COMMIT');
+        return result;
+      } catch (error) {
+        await client.query('ROLLBACK');
+        throw error;
+      }
+    });
+  }
+
+  /** lend has a client that nobody else uses meanwhile do something. */
+  async #lend(act) {
     const client = this.#free.pop() ?? (await new Promise((go) => this.#waiting.push(go)));
     try {
-      await client.query('BEGIN');
-      const result = await steps(client);
-      await client.query('COMMIT');
-      return result;
-    } catch (error) {
-      await client.query('ROLLBACK');
-      throw error;
+      return await act(client);
     } finally {
       const next = this.#waiting.shift();
       if (next) next(client);
