@@ -197,33 +197,6 @@ func soFar(o *slo.Objective, in stats.Interval, broke, all []float64, effect flo
 		said, format.Count(int64(needed)), o.Text)
 }
 
-// Lateness is how late a generator may send the 99th percentile of requests before the results say
-// more about the generator than about the target. It is a share of the tightest limit, because
-// every response time includes the lateness.
-func Lateness(objectives SLO) time.Duration {
-	if limit := shortest(objectives); limit > 0 {
-		return time.Duration(lateShare * float64(limit))
-	}
-	return time.Duration(lateWithout)
-}
-
-// lateGenerator reports whether the generator was late enough to cause a FAIL itself.
-func lateGenerator(t *measure.Totals, objectives SLO) bool {
-	allowed := int64(Lateness(objectives))
-	return t.Lag.Quantile(.99) > allowed &&
-		stats.Above(t.Lag.Over(allowed), float64(t.Lag.Count()), .01)
-}
-
-// shortest returns the shortest limit of a response time; 0 if there is none.
-func shortest(objectives SLO) (ns int64) {
-	for _, o := range objectives {
-		if o.Limit > 0 && (ns == 0 || o.Limit < ns) {
-			ns = o.Limit
-		}
-	}
-	return ns
-}
-
 // goodput returns how many good answers the service gave per second.
 func (v *view) goodput(rng *rand.Rand) model.Interval {
 	return interval(stats.Ratio(v.ok, v.seconds, stats.BlockLength(v.ok), 200, confidence, rng))

@@ -104,23 +104,31 @@ func TestSettlingIsNotJudged(t *testing.T) {
 }
 
 func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
-	late := func(ns int64) *measure.Step {
-		s := made(20, 500, 250, 0)
+	late := func(slow uint64, ns int64) *measure.Step {
+		s := made(20, 500, slow, 0)
 		var h measure.Histogram
 		h.Record(ns)
 		s.Totals.Lag = h.Sparse()
+		s.Totals.Due, s.Totals.Sent = 10_000, 10_000
 		s.Totals.Generator.Invalid = "its busiest loop was at work 99 % of the time"
 		return s
 	}
+	unsent := late(0, 40*ms)
+	unsent.Totals.Sent--
 	for _, c := range []struct {
+		what    string
 		step    *measure.Step
 		verdict record.SLOVerdict
 	}{
-		{late(40 * ms), record.Invalid}, // late by about the limit: the slow ones may be its own
-		// Half of the requests are slow, and the generator was late by only a fiftieth of the
-		// limit.
-		{late(1 * ms), record.Fail},
-		{func() *measure.Step {
+		{"late by about the limit: the slow ones may be its own", late(250, 40*ms), record.Invalid},
+		{"late by a fiftieth of the limit", late(250, 1*ms), record.Fail},
+		// The slow ones took 100 ms, where 50 ms are allowed.
+		{"slower by more than twice its lateness", late(250, 24*ms), record.Fail},
+		{"slower by less than twice its lateness", late(250, 26*ms), record.Invalid},
+		{"late, and all answers in time nevertheless", late(0, 40*ms), record.Pass},
+		{"late by more than the limit", late(0, 60*ms), record.Invalid},
+		{"a request was not sent", unsent, record.Invalid},
+		{"the limit in another way", func() *measure.Step {
 			s := made(20, 500, 0, 0)
 			s.Totals.Generator.Invalid = "it was the limit"
 			return s
@@ -131,7 +139,7 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 		tr.view, tr.left = viewOf(c.step)
 		s.trials = append(s.trials, tr)
 		if s.judge(tr); tr.judgement.Verdict != c.verdict {
-			t.Errorf("want %s: %+v", c.verdict, tr.judgement)
+			t.Errorf("%s: want %s: %+v", c.what, c.verdict, tr.judgement)
 		}
 	}
 }

@@ -16,13 +16,26 @@ import (
 // interval extends from the lowest lower end to the lowest upper end of all of them. which is the
 // objective that sets it. An objective that no step has broken sets none if another one has been
 // broken: all that is known of its crossing is that it lies beyond the tried rates, and an interval
-// around a guess would only blur the other's.
+// around a guess would only blur the other's. Steps whose generator was late bound the line, from
+// both sides.
 func (s *surveyor) known() (line crossing, which *slo.Objective) {
+	line, which = s.crosses(false)
+	if slices.ContainsFunc(s.trials[s.since:], s.bounded) {
+		most, _ := s.crosses(true)
+		line.interval.Low = min(line.interval.Low, most.interval.Low)
+		line.interval.High = max(line.interval.High, most.interval.High)
+	}
+	return line, which
+}
+
+// crosses returns the line if the requests of late generators took as long as they seem to, or,
+// if lenient, as short a time as they may have taken.
+func (s *surveyor) crosses(lenient bool) (line crossing, which *slo.Objective) {
 	low, high := s.span()
 	points, broken, anyBroken := make([][]point, len(s.o.SLO)), make([]bool, len(s.o.SLO)), false
 	for i := range s.o.SLO {
 		o := &s.o.SLO[i]
-		points[i] = s.points(o, s.since, len(s.trials))
+		points[i] = s.points(o, s.since, len(s.trials), lenient)
 		broken[i] = slices.ContainsFunc(points[i], func(p point) bool {
 			return p.bad > o.Share*p.total
 		})
@@ -74,7 +87,7 @@ const fewestNear = 3
 // near returns how many steps lie within 15 % of a rate, and how many windows they have.
 func (s *surveyor) near(rate float64) (steps, windows int) {
 	for _, t := range s.trials[s.since:] {
-		if t.usable() && t.rate >= .85*rate && t.rate <= 1.15*rate {
+		if (t.usable() || s.bounded(t)) && t.rate >= .85*rate && t.rate <= 1.15*rate {
 			steps++
 			windows += len(t.view.windows)
 		}
@@ -131,19 +144,23 @@ func (s *surveyor) always(o *slo.Objective, sure float64) stats.Interval {
 	return stats.Binomial(bad, all, sure)
 }
 
-// points returns what the trials in [from, to) show about an objective.
-func (s *surveyor) points(o *slo.Objective, from, to int) (points []point) {
+// points returns what the trials in [from, to) show about an objective. lenient is as in crosses.
+func (s *surveyor) points(o *slo.Objective, from, to int, lenient bool) (points []point) {
 	for _, t := range s.trials[from:to] {
 		phase := t.step.Plan.Phase
-		if !t.usable() || phase == names[overload] || phase == names[recovery] {
+		if !t.usable() && !s.bounded(t) || phase == names[overload] || phase == names[recovery] {
 			continue
 		}
-		bad, all := t.view.counts(o)
+		within := *o
+		if lenient && !t.usable() && o.Limit > 0 {
+			within.Limit += slack(&t.step.Totals)
+		}
+		bad, all := t.view.counts(&within)
 		p := point{rate: t.rate, bad: total(bad), total: total(all)}
 		if p.total == 0 || p.rate <= 0 {
 			continue
 		}
-		p.designEffect = t.view.designEffect(o, bad, all, stats.BlockLength(bad))
+		p.designEffect = t.view.designEffect(&within, bad, all, stats.BlockLength(bad))
 		// A step in which the queue grows has shown less than it would have in time: all of it
 		// would be bad. The form of a response time limit accounts for that itself.
 		grows := false

@@ -165,6 +165,23 @@ func TestWhereTheGeneratorIsTheLimitTheLineIsSaidToBeAbove(t *testing.T) {
 	}
 }
 
+// The requests of a target that leaves the generator too little of the machine are soon slower than
+// that explains.
+func TestAGeneratorThatIsALittleLateDoesNotHideTheLine(t *testing.T) {
+	b := four()
+	b.generator, b.late = 500, 20*ms
+	r := run(t, b, quick(t))
+	i := r.Line.Interval
+	if !r.Line.Found || i.Low > 760 || i.High < 740 || i.Low < 500 || i.High > 1100 {
+		t.Errorf("%+v", r.Line)
+	}
+	for _, v := range r.Validity {
+		if strings.Contains(v.What, "schedule") && v.OK {
+			t.Errorf("%s: %s", v.What, v.Why)
+		}
+	}
+}
+
 func TestTheHighestRateThatMayBeOfferedIsKept(t *testing.T) {
 	// All but the first limit are just above the line, where a survey offers rates on both sides.
 	// They are not on the grid of rates.

@@ -1,6 +1,7 @@
 package survey
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,8 +27,10 @@ type simBench struct {
 	// cold is the factor by which requests take longer while the service is cold. It warms up over
 	// a second of the first step.
 	cold float64
-	// generator is the rate above which the generator is the limit, 0 for none.
+	// generator is the rate above which the generator is the limit, 0 for none. late is by how much
+	// some of its requests are late then, in nanoseconds; 0 for far more than matters.
 	generator float64
+	late      int64
 	// stolen is how many of two processors a hypervisor gives to others.
 	stolen float64
 	// dies is the rate at which the service stops answering for good, 0 for never; crumbles the one
@@ -109,7 +112,7 @@ func (b *simBench) Step(
 	var whole, h, late measure.Histogram
 	late.Record(10_000)
 	if step.Totals.Generator.Invalid != "" {
-		late.Record(1 << 34)
+		late.Record(cmp.Or(b.late, 1<<34))
 	}
 	step.Totals.Lag = late.Sparse()
 	inside, stopped := 0, ""
@@ -137,6 +140,7 @@ func (b *simBench) Step(
 		whole.Merge(&h)
 		step.Windows = append(step.Windows, w)
 		step.Totals.Due += due[i]
+		step.Totals.Sent += due[i]
 		step.Totals.Ended.Add(&w.Ended)
 		if stop != nil {
 			if stopped = stop(&step.Windows[i]); stopped != "" {

@@ -289,9 +289,11 @@ func (s *surveyor) alive(broken *trial) error {
 func (s *surveyor) judge(t *trial) {
 	j := record.Judgement{Step: t.step.Plan.Number, Rate: t.rate, Goodput: t.view.goodput(s.rng)}
 	var same []view
+	most := int64(0) // slack in these steps
 	for _, u := range s.trials {
 		if u == t || u.rate == t.rate && u.step.Plan.Phase == t.step.Plan.Phase && u.usable() {
 			same = append(same, u.view)
+			most = max(most, slack(&u.step.Totals))
 		}
 	}
 	together := merged(same)
@@ -308,11 +310,19 @@ func (s *surveyor) judge(t *trial) {
 		j.Verdict, j.Why = record.Undecided, fmt.Sprintf("one request at a time: %s a second",
 			format.Digits(j.Goodput.Estimate))
 	case invalid == "":
-	case j.Verdict != record.Fail || t.broke == "" && lateGenerator(&t.step.Totals, s.o.SLO),
-		len(t.step.Totals.Generator.Remote) > 0: // one of them may be gone
+	case len(t.step.Totals.Generator.Remote) > 0: // one of them may be gone
 		j.Verdict, j.Why = record.Invalid, invalid
-	default:
+	case t.broke != "" || j.Verdict == record.Fail && !lateGenerator(&t.step.Totals, s.o.SLO):
 		j.Why += " (the generator was late too, by less than would matter)"
+	case j.Verdict == record.Fail && slowAnyway(&together, most, s.o.SLO, s.rng):
+		j.Why += " (the generator was late too, but the requests were slower by more than that)"
+	// The line is computed from all valid steps. If one that is too short to pass was valid there,
+	// and an equal one that is slow was not, the line would come out too high.
+	case (j.Verdict == record.Pass || j.OKSoFar() && s.phase == bracketing) &&
+		bounds(&t.step.Totals, s.o.SLO):
+		j.Why += " (the generator was late, which the response times include)"
+	default:
+		j.Verdict, j.Why = record.Invalid, invalid
 	}
 	t.judgement = j
 	t.carried = t.passed() || s.phase == bracketing && t.rate > 0 && s.noWorse(t)

@@ -1,0 +1,76 @@
+package survey
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/stats"
+)
+
+// A target that uses the whole machine makes every generator on it late, however little that one
+// does. What such a step saw is not what the service did, but bounds it: response times count from
+// when a request was due, so lateness only makes them longer; and where requests are served in their
+// order, one that comes later is answered later by no more than that.
+
+// Lateness is how late a generator may send the 99th percentile of requests before the results say
+// more about the generator than about the target. It is a share of the tightest limit, because
+// every response time includes the lateness.
+func Lateness(objectives SLO) time.Duration {
+	if limit := shortest(objectives); limit > 0 {
+		return time.Duration(lateShare * float64(limit))
+	}
+	return time.Duration(lateWithout)
+}
+
+// lateGenerator reports whether the generator was late enough to cause a FAIL itself.
+func lateGenerator(t *measure.Totals, objectives SLO) bool {
+	allowed := int64(Lateness(objectives))
+	return t.Lag.Quantile(.99) > allowed &&
+		stats.Above(t.Lag.Over(allowed), float64(t.Lag.Count()), .01)
+}
+
+// shortest returns the shortest limit of a response time; 0 if there is none.
+func shortest(objectives SLO) (ns int64) {
+	for _, o := range objectives {
+		if o.Limit > 0 && (ns == 0 || o.Limit < ns) {
+			ns = o.Limit
+		}
+	}
+	return ns
+}
+
+// slack is how much longer than the service's own a response time may be, in nanoseconds, in a step
+// whose generator was late: by as much as it sent late, and once more, as it may have read the
+// answers as late.
+func slack(t *measure.Totals) int64 { return 2 * t.Lag.Max }
+
+// slowAnyway reports whether a step that failed would have failed without the slack too.
+func slowAnyway(v *view, slack int64, objectives SLO, rng *rand.Rand) bool {
+	for _, o := range objectives {
+		if o.Limit == 0 {
+			continue
+		}
+		o.Limit += slack
+		bad, total := v.counts(&o)
+		block := stats.BlockLength(bad)
+		effect := v.designEffect(&o, bad, total, block)
+		if stats.Share(bad, total, effect, block, confidence, rng).Low > o.Share {
+			return true
+		}
+	}
+	return false
+}
+
+// bounds reports whether what a late generator saw bounds what the service did usefully: it has sent
+// all requests, and none of them so late that this alone broke an objective.
+func bounds(t *measure.Totals, objectives SLO) bool {
+	return t.Due > 0 && t.Sent == t.Due && t.Lag.Max < shortest(objectives) &&
+		len(t.Generator.Remote) == 0
+}
+
+// bounded reports that a trial is invalid, but bounds what the service did.
+func (s *surveyor) bounded(t *trial) bool {
+	return t.rate > 0 && t.judgement.Verdict == record.Invalid && bounds(&t.step.Totals, s.o.SLO)
+}
