@@ -31,11 +31,9 @@ func serveClean(t *testing.T, yaml string) *instance {
 func (i *instance) settled() {
 	i.t.Helper()
 	var left string
-	deadline := time.Now().Add(patience)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for left = i.left(); left != "" && time.Now().Before(deadline); left = i.left() {
-		<-tick.C
+	began := time.Now()
+	for left = i.left(); left != "" && time.Since(began) < patience; left = i.left() {
+		lookAgain(began)
 	}
 	if left != "" {
 		i.t.Errorf("still there after every client has gone: %s", left)

@@ -118,16 +118,17 @@ func (l *logBuffer) String() string {
 // never does.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
+	for began := time.Now(); !holds(); lookAgain(began) {
+		if time.Since(began) > patience {
 			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
+}
+
+// lookAgain waits until the next look at what is awaited since began. A look asks all loops, so the
+// longer it takes, the rarer they are.
+func lookAgain(began time.Time) {
+	<-time.After(min(max(time.Since(began)/20, 2*time.Millisecond), 50*time.Millisecond))
 }
 
 // onceInFive tries up to five times what needs the machine to be awake at a moment that no setting
