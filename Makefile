@@ -44,7 +44,7 @@ demo: build ## Put a small shop behind the gateway, and find out how much it can
 INLINED := std plimsoll/... honnef.co/go/tools/... golang.org/x/tools/...
 race: INLINED := std
 GCFLAGS = '-gcflags=all=-dwarf=false -l' $(INLINED:%=-gcflags=%=-dwarf=false)
-race: GCFLAGS += $(patsubst %,'-gcflags=%=-dwarf=false -race=false',crypto/ecdh crypto/internal/fips140/...)
+race: GCFLAGS += $(patsubst %,'-gcflags=%=-dwarf=false -race=false',crypto/ecdh $(addprefix crypto/internal/fips140/,bigmod ecdh ecdsa edwards25519/... mlkem nistec/... rsa))
 GIVEN := $(GOFLAGS)
 checks rules plain alone race seeds statistics: export GOFLAGS = $(GIVEN) -pgo=off $(GCFLAGS) -tags=nomsgpack
 checks rules alone seeds statistics: export GOGC := 400

@@ -307,11 +307,11 @@ func stepRow(s *Step) StepRow {
 		Because: clip(s.Because, 300),
 		Why:     clip(s.Why, 300),
 	}
+	if s.Invalid != "" && (s.Verdict == "" || s.Verdict == record.Invalid) {
+		row.Because = clip(s.Invalid, 300)
+	}
 	if row.Verdict == "" {
 		row.Verdict = "–"
-	}
-	if s.Invalid != "" {
-		row.Because = clip(s.Invalid, 300)
 	}
 	ns := func(v *int64) Cell {
 		if v == nil {

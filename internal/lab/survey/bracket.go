@@ -28,7 +28,7 @@ func (s *surveyor) bracket(rate float64, why string) (found bool, err error) {
 	// since the generator last kept up at such a rate.
 	invalid := 0.0
 	repeats, downs := 0, 0
-	farther := false // whether a rate far above was tried for that reason
+	farther := false // whether a rate further above was tried for that reason
 	for {
 		t, err := s.do(s.plan(rate, s.set.bracketLength, s.set.bracketSettle, why))
 		if err != nil {
@@ -36,20 +36,19 @@ func (s *surveyor) bracket(rate float64, why string) (found bool, err error) {
 		}
 		if t.usable() && rate >= invalid {
 			invalid, repeats = 0, 0 // the generator was late by chance
+			s.result.Line = record.Line{}
 		}
 		switch {
 		case t.judgement.Verdict == record.Invalid:
 			if repeats++; repeats > 2 || s.good == 0 && repeats > 1 {
 				s.notFound(s.good, fmt.Sprintf("where the generator was the limit at %s: %s",
 					format.Digits(rate), t.judgement.Why))
-				// A target that leaves the generator too little of the machine may fail there by
-				// more than that explains.
 				above := s.allowed(2 * max(rate, invalid))
 				if farther || s.good == 0 || above <= max(rate, invalid) {
 					return false, nil
 				}
 				rate, farther = above, true
-				why = "far above, since the generator was the limit, but the service may be, too"
+				why = "further above, where the service may fail by more than the generator is late"
 				continue
 			}
 			if invalid == rate && s.good > 0 {

@@ -42,8 +42,8 @@ func (s *surveyor) changed(o *slo.Objective) (before, now stats.Interval, from i
 			continue
 		}
 		at := refined[k]
-		early := s.crossing(o, s.points(o, s.since, at, false), low, high).interval
-		late := s.crossing(o, s.points(o, at, len(s.trials), false), low, high).interval
+		early := s.crossing(o, s.points(o, s.since, at, validOnly), low, high).interval
+		late := s.crossing(o, s.points(o, at, len(s.trials), validOnly), low, high).interval
 		gap := max(math.Log(late.Low/early.High), math.Log(early.Low/late.High))
 		if gap > max(widest, leastApart) {
 			widest, before, now, from = gap, early, late, at

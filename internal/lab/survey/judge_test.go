@@ -107,7 +107,9 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 	late := func(slow uint64, ns int64) *measure.Step {
 		s := made(20, 500, slow, 0)
 		var h measure.Histogram
-		h.Record(ns)
+		for range 10_000 {
+			h.Record(ns)
+		}
 		s.Totals.Lag = h.Sparse()
 		s.Totals.Due, s.Totals.Sent = 10_000, 10_000
 		s.Totals.Generator.Invalid = "its busiest loop was at work 99 % of the time"
@@ -115,6 +117,13 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 	}
 	unsent := late(0, 40*ms)
 	unsent.Totals.Sent--
+	failing := late(250, 24*ms)
+	failing.Windows[0].Ended[measure.ConnectFailed]++
+	untimed := func(slow uint64) *measure.Step {
+		s := late(slow, 24*ms)
+		s.Totals.Due, s.Totals.Sent = 20_000, 20_000
+		return s
+	}
 	for _, c := range []struct {
 		what    string
 		step    *measure.Step
@@ -128,8 +137,12 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 		{"late, and all answers in time nevertheless", late(0, 40*ms), record.Pass},
 		{"late by more than the limit", late(0, 60*ms), record.Invalid},
 		{"a request was not sent", unsent, record.Invalid},
+		{"a connection could not be made", failing, record.Invalid},
+		{"half of the slow waited for a connection", untimed(250), record.Invalid},
+		{"half of the fast waited for a connection", untimed(0), record.Invalid},
 		{"the limit in another way", func() *measure.Step {
 			s := made(20, 500, 0, 0)
+			s.Totals.Due, s.Totals.Sent = 10_000, 10_000
 			s.Totals.Generator.Invalid = "it was the limit"
 			return s
 		}(), record.Invalid},

@@ -41,13 +41,34 @@ func shortest(objectives SLO) (ns int64) {
 	return ns
 }
 
+// fewestTimed is the minimum share of the requests whose lateness must be known if it is to bound the
+// others'. That of a request which waited for a free connection is not.
+const fewestTimed = .9
+
+// late reports whether the generator was late enough in a trial to matter, and was not one of several.
+func (s *surveyor) late(t *trial) bool {
+	return t.rate > 0 && t.step.Totals.Generator.Invalid != "" &&
+		len(t.step.Totals.Generator.Remote) == 0 && lateGenerator(&t.step.Totals, s.o.SLO)
+}
+
 // slack is how much longer than the service's own a response time may be, in nanoseconds, in a step
 // whose generator was late: by as much as it sent late, and once more, as it may have read the
 // answers as late.
 func slack(t *measure.Totals) int64 { return 2 * t.Lag.Max }
 
-// slowAnyway reports whether a step that failed would have failed without the slack too.
+// timed reports whether the slack of a step is known.
+func timed(t *measure.Totals) bool {
+	return t.Sent > 0 && float64(t.Lag.Count()) >= fewestTimed*float64(t.Sent)
+}
+
+// slowAnyway reports whether the steps of a view, which failed, would have failed without the slack
+// too. None of their requests failed because the generator could not send it.
 func slowAnyway(v *view, slack int64, objectives SLO, rng *rand.Rand) bool {
+	for i := range v.windows {
+		if ended := &v.windows[i].Ended; ended[measure.NotSent]+ended[measure.ConnectFailed] > 0 {
+			return false
+		}
+	}
 	for _, o := range objectives {
 		if o.Limit == 0 {
 			continue
@@ -66,11 +87,10 @@ func slowAnyway(v *view, slack int64, objectives SLO, rng *rand.Rand) bool {
 // bounds reports whether what a late generator saw bounds what the service did usefully: it has sent
 // all requests, and none of them so late that this alone broke an objective.
 func bounds(t *measure.Totals, objectives SLO) bool {
-	return t.Due > 0 && t.Sent == t.Due && t.Lag.Max < shortest(objectives) &&
-		len(t.Generator.Remote) == 0
+	return timed(t) && t.Sent == t.Due && t.Lag.Max < shortest(objectives)
 }
 
 // bounded reports that a trial is invalid, but bounds what the service did.
 func (s *surveyor) bounded(t *trial) bool {
-	return t.rate > 0 && t.judgement.Verdict == record.Invalid && bounds(&t.step.Totals, s.o.SLO)
+	return t.judgement.Verdict == record.Invalid && s.late(t) && bounds(&t.step.Totals, s.o.SLO)
 }

@@ -16,26 +16,42 @@ import (
 // interval extends from the lowest lower end to the lowest upper end of all of them. which is the
 // objective that sets it. An objective that no step has broken sets none if another one has been
 // broken: all that is known of its crossing is that it lies beyond the tried rates, and an interval
-// around a guess would only blur the other's. Steps whose generator was late bound the line, from
-// both sides.
+// around a guess would only blur the other's. Where too few steps are valid, those of a late generator
+// bound the line, from both sides.
 func (s *surveyor) known() (line crossing, which *slo.Objective) {
-	line, which = s.crosses(false)
-	if slices.ContainsFunc(s.trials[s.since:], s.bounded) {
-		most, _ := s.crosses(true)
-		line.interval.Low = min(line.interval.Low, most.interval.Low)
-		line.interval.High = max(line.interval.High, most.interval.High)
+	line, which = s.crosses(validOnly)
+	if steps, _ := s.near(line.interval.Point, validOnly); steps >= fewestNear ||
+		!slices.ContainsFunc(s.trials[s.since:], s.bounded) {
+		return line, which
 	}
+	line, which = s.crosses(asSeen)
+	most, _ := s.crosses(atLeast)
+	line.interval.Low = min(line.interval.Low, most.interval.Low)
+	line.interval.High = max(line.interval.High, most.interval.High)
 	return line, which
 }
 
-// crosses returns the line if the requests of late generators took as long as they seem to, or,
-// if lenient, as short a time as they may have taken.
-func (s *surveyor) crosses(lenient bool) (line crossing, which *slo.Objective) {
+// evidence is how the trials of late generators are counted.
+type evidence int
+
+const (
+	validOnly evidence = iota // not those that are invalid
+	asSeen                    // as long as their requests seem to have taken
+	atLeast                   // as short as they may have taken
+)
+
+// counts reports whether a trial is evidence.
+func (s *surveyor) counts(t *trial, e evidence) bool {
+	return t.usable() || e != validOnly && s.bounded(t)
+}
+
+// crosses returns the line for how the trials of late generators are counted.
+func (s *surveyor) crosses(e evidence) (line crossing, which *slo.Objective) {
 	low, high := s.span()
 	points, broken, anyBroken := make([][]point, len(s.o.SLO)), make([]bool, len(s.o.SLO)), false
 	for i := range s.o.SLO {
 		o := &s.o.SLO[i]
-		points[i] = s.points(o, s.since, len(s.trials), lenient)
+		points[i] = s.points(o, s.since, len(s.trials), e)
 		broken[i] = slices.ContainsFunc(points[i], func(p point) bool {
 			return p.bad > o.Share*p.total
 		})
@@ -85,9 +101,9 @@ func (s *surveyor) bracketed() (passed, failed float64) {
 const fewestNear = 3
 
 // near returns how many steps lie within 15 % of a rate, and how many windows they have.
-func (s *surveyor) near(rate float64) (steps, windows int) {
+func (s *surveyor) near(rate float64, e evidence) (steps, windows int) {
 	for _, t := range s.trials[s.since:] {
-		if (t.usable() || s.bounded(t)) && t.rate >= .85*rate && t.rate <= 1.15*rate {
+		if s.counts(t, e) && t.rate >= .85*rate && t.rate <= 1.15*rate {
 			steps++
 			windows += len(t.view.windows)
 		}
@@ -144,15 +160,17 @@ func (s *surveyor) always(o *slo.Objective, sure float64) stats.Interval {
 	return stats.Binomial(bad, all, sure)
 }
 
-// points returns what the trials in [from, to) show about an objective. lenient is as in crosses.
-func (s *surveyor) points(o *slo.Objective, from, to int, lenient bool) (points []point) {
+// points returns what the trials in [from, to) show about an objective.
+func (s *surveyor) points(
+	o *slo.Objective, from, to int, e evidence,
+) (points []point) {
 	for _, t := range s.trials[from:to] {
 		phase := t.step.Plan.Phase
-		if !t.usable() && !s.bounded(t) || phase == names[overload] || phase == names[recovery] {
+		if !s.counts(t, e) || phase == names[overload] || phase == names[recovery] {
 			continue
 		}
 		within := *o
-		if lenient && !t.usable() && o.Limit > 0 {
+		if e == atLeast && s.late(t) && o.Limit > 0 {
 			within.Limit += slack(&t.step.Totals)
 		}
 		bad, all := t.view.counts(&within)
@@ -211,7 +229,7 @@ func (s *surveyor) line() record.Line {
 // stated puts into words what is known of the line.
 func (s *surveyor) stated(c crossing, which *slo.Objective) record.Line {
 	i := c.interval
-	if steps, _ := s.near(i.Point); steps < fewestNear {
+	if steps, _ := s.near(i.Point, asSeen); steps < fewestNear {
 		passed, failed := s.bracketed()
 		return record.Line{
 			Interval: model.Interval{

@@ -182,6 +182,30 @@ func TestAGeneratorThatIsALittleLateDoesNotHideTheLine(t *testing.T) {
 	}
 }
 
+func TestWhatWasSaidOfTheGeneratorIsForgottenOnceARateIsTooHigh(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	b, farther := four(), false
+	b.generator = 500
+	b.hook = func(p measure.StepPlan) {
+		if strings.Contains(p.Why, "further above") {
+			farther, b.late = true, 10*ms
+		}
+		if farther && p.Phase == measure.PhaseNoise {
+			cancel()
+		}
+	}
+	o := quick(t)
+	o.Start, o.Overshoot = 350, 4
+	r, err := Run(ctx, b, o)
+	if err != nil || !farther {
+		t.Fatalf("no rate further above was tried: %v", err)
+	}
+	if strings.Contains(r.Line.Why, "the generator was the limit") || r.Line.Interval.High == 0 {
+		t.Errorf("%+v", r.Line)
+	}
+}
+
 func TestTheHighestRateThatMayBeOfferedIsKept(t *testing.T) {
 	// All but the first limit are just above the line, where a survey offers rates on both sides.
 	// They are not on the grid of rates.

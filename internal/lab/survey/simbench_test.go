@@ -28,7 +28,7 @@ type simBench struct {
 	// a second of the first step.
 	cold float64
 	// generator is the rate above which the generator is the limit, 0 for none. late is by how much
-	// some of its requests are late then, in nanoseconds; 0 for far more than matters.
+	// its requests are late then, in nanoseconds; 0 for far more than matters.
 	generator float64
 	late      int64
 	// stolen is how many of two processors a hypervisor gives to others.
@@ -110,11 +110,10 @@ func (b *simBench) Step(
 		}
 	}
 	var whole, h, late measure.Histogram
-	late.Record(10_000)
+	lag := int64(10_000)
 	if step.Totals.Generator.Invalid != "" {
-		late.Record(cmp.Or(b.late, 1<<34))
+		lag = cmp.Or(b.late, 1<<34)
 	}
-	step.Totals.Lag = late.Sparse()
 	inside, stopped := 0, ""
 	for i := range count {
 		w := measure.Window{
@@ -149,6 +148,10 @@ func (b *simBench) Step(
 			}
 		}
 	}
+	for range step.Totals.Sent {
+		late.Record(lag)
+	}
+	step.Totals.Lag = late.Sparse()
 	step.Totals.Response = whole.Sparse()
 	b.offered += step.Totals.Length
 	// For the service, the rest of a stopped step was offered too.

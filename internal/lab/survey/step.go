@@ -314,7 +314,8 @@ func (s *surveyor) judge(t *trial) {
 		j.Verdict, j.Why = record.Invalid, invalid
 	case t.broke != "" || j.Verdict == record.Fail && !lateGenerator(&t.step.Totals, s.o.SLO):
 		j.Why += " (the generator was late too, by less than would matter)"
-	case j.Verdict == record.Fail && slowAnyway(&together, most, s.o.SLO, s.rng):
+	case j.Verdict == record.Fail && timed(&t.step.Totals) &&
+		slowAnyway(&together, most, s.o.SLO, s.rng):
 		j.Why += " (the generator was late too, but the requests were slower by more than that)"
 	// The line is computed from all valid steps. If one that is too short to pass was valid there,
 	// and an equal one that is slow was not, the line would come out too high.

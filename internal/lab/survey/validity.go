@@ -34,7 +34,7 @@ func (s *surveyor) onSchedule() record.Validity {
 		}
 		lag := &t.step.Totals.Lag
 		worst = max(worst, lag.Quantile(.99))
-		if t.judgement.Verdict == record.Invalid {
+		if t.judgement.Verdict == record.Invalid && !s.bounded(t) {
 			invalid++
 		}
 		near := s.high == 0 || t.rate <= s.high
@@ -141,7 +141,7 @@ func (s *surveyor) plenty() record.Validity {
 		return v
 	}
 	i := line.Interval
-	steps, windows := s.near(i.Estimate)
+	steps, windows := s.near(i.Estimate, asSeen)
 	width := (i.High - i.Low) / i.Estimate
 	v.OK = steps >= fewestNear && width <= .1
 	v.Why = fmt.Sprintf("%d steps within 15 %% of it, %d windows; the interval is %s wide",
