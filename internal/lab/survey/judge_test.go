@@ -31,6 +31,7 @@ func made(windows int, each, slow, grows uint64) *measure.Step {
 			Due:      each + grows,
 			InFlight: i * int(grows),
 			Response: h.Sparse(),
+			Service:  h.Sparse(),
 		}
 		w.Ended[measure.OK] = each
 		s.Windows = append(s.Windows, w)
@@ -117,11 +118,15 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 	}
 	unsent := late(0, 40*ms)
 	unsent.Totals.Sent--
+	queued := late(250, 24*ms)
+	for i := range queued.Windows {
+		queued.Windows[i].Service = made(1, 500, 0, 0).Windows[0].Service
+	}
 	failing := late(250, 24*ms)
 	failing.Windows[0].Ended[measure.ConnectFailed]++
 	untimed := func(slow uint64) *measure.Step {
 		s := late(slow, 24*ms)
-		s.Totals.Due, s.Totals.Sent = 20_000, 20_000
+		s.Totals.Due, s.Totals.Sent = 200_000, 200_000
 		return s
 	}
 	for _, c := range []struct {
@@ -137,9 +142,10 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 		{"late, and all answers in time nevertheless", late(0, 40*ms), record.Pass},
 		{"late by more than the limit", late(0, 60*ms), record.Invalid},
 		{"a request was not sent", unsent, record.Invalid},
+		{"slow only because it queued them", queued, record.Invalid},
 		{"a connection could not be made", failing, record.Invalid},
-		{"half of the slow waited for a connection", untimed(250), record.Invalid},
-		{"half of the fast waited for a connection", untimed(0), record.Invalid},
+		{"nearly all of the slow waited for a connection", untimed(250), record.Invalid},
+		{"nearly all of the fast waited for a connection", untimed(0), record.Invalid},
 		{"the limit in another way", func() *measure.Step {
 			s := made(20, 500, 0, 0)
 			s.Totals.Due, s.Totals.Sent = 10_000, 10_000

@@ -42,8 +42,8 @@ func shortest(objectives SLO) (ns int64) {
 }
 
 // fewestTimed is the minimum share of the requests whose lateness must be known if it is to bound the
-// others'. That of a request which waited for a free connection is not.
-const fewestTimed = .9
+// others'. It is not known of a request that waited for a free connection.
+const fewestTimed = .1
 
 // late reports whether the generator was late enough in a trial to matter, and was not one of several.
 func (s *surveyor) late(t *trial) bool {
@@ -62,22 +62,26 @@ func timed(t *measure.Totals) bool {
 }
 
 // slowAnyway reports whether the steps of a view, which failed, would have failed without the slack
-// too. None of their requests failed because the generator could not send it.
+// too. Requests that waited in the generator, as no connection was free, count from when they were
+// sent. None failed because they could not be sent.
 func slowAnyway(v *view, slack int64, objectives SLO, rng *rand.Rand) bool {
 	for i := range v.windows {
 		if ended := &v.windows[i].Ended; ended[measure.NotSent]+ended[measure.ConnectFailed] > 0 {
 			return false
 		}
 	}
+	slow, all := make([]float64, len(v.windows)), make([]float64, len(v.windows))
 	for _, o := range objectives {
 		if o.Limit == 0 {
 			continue
 		}
-		o.Limit += slack
-		bad, total := v.counts(&o)
-		block := stats.BlockLength(bad)
-		effect := v.designEffect(&o, bad, total, block)
-		if stats.Share(bad, total, effect, block, confidence, rng).Low > o.Share {
+		for i := range v.windows {
+			slow[i] = v.windows[i].Service.Over(o.Limit + slack)
+			all[i] = float64(v.windows[i].Ended.Total())
+		}
+		block := stats.BlockLength(slow)
+		effect := stats.DesignEffect(slow, all, block)
+		if stats.Share(slow, all, effect, block, confidence, rng).Low > o.Share {
 			return true
 		}
 	}

@@ -136,6 +136,7 @@ func (b *simBench) Step(
 		w.InFlight = min(inside, p.Connections)
 		w.Waiting = inside - w.InFlight
 		w.Response = h.Sparse()
+		w.Service = w.Response
 		whole.Merge(&h)
 		step.Windows = append(step.Windows, w)
 		step.Totals.Due += due[i]
