@@ -1,6 +1,7 @@
 // PostgreSQL as chartrooms asks it, with its simple queries. Elsewhere, use pg.
 'use strict';
 const net = require('node:net');
+const { values } = require('../postgres/postgres.js');
 
 /** Connection is one to PostgreSQL, and has one query at a time. */
 class Connection {
@@ -45,17 +46,6 @@ class Connection {
       if (kind === 'Z') this.done(this.#rows.splice(0)); // it is ready for the next query
     }
   }
-}
-
-/** values are those of a row. */
-function values(row) {
-  const found = [];
-  for (let at = 2; at < row.length; ) {
-    const end = at + 4 + row.readInt32BE(at);
-    found.push(row.toString('utf8', at + 4, end));
-    at = end;
-  }
-  return found;
 }
 
 module.exports = { Connection };

@@ -134,4 +134,4 @@ class Pool {
   }
 }
 
-module.exports = { Client, Pool };
+module.exports = { Client, Pool, values };
