@@ -35,14 +35,16 @@ func (s *surveyor) bracket(rate float64, why string) (found bool, err error) {
 			return false, err
 		}
 		if t.usable() && rate >= invalid {
-			invalid, repeats = 0, 0 // the generator was late by chance
-			s.result.Line = record.Line{}
+			invalid, repeats = 0, 0       // the generator was late by chance
+			s.result.Line = record.Line{} // nor was it the reason why there is no line
 		}
 		switch {
 		case t.judgement.Verdict == record.Invalid:
 			if repeats++; repeats > 2 || s.good == 0 && repeats > 1 {
-				s.notFound(s.good, fmt.Sprintf("where the generator was the limit at %s: %s",
-					format.Digits(rate), t.judgement.Why))
+				if !farther {
+					s.notFound(s.good, fmt.Sprintf("where the generator was the limit at %s: %s",
+						format.Digits(rate), t.judgement.Why))
+				}
 				above := s.allowed(2 * max(rate, invalid))
 				if farther || s.good == 0 || above <= max(rate, invalid) {
 					return false, nil

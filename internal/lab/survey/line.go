@@ -161,9 +161,7 @@ func (s *surveyor) always(o *slo.Objective, sure float64) stats.Interval {
 }
 
 // points returns what the trials in [from, to) show about an objective.
-func (s *surveyor) points(
-	o *slo.Objective, from, to int, e evidence,
-) (points []point) {
+func (s *surveyor) points(o *slo.Objective, from, to int, e evidence) (points []point) {
 	for _, t := range s.trials[from:to] {
 		phase := t.step.Plan.Phase
 		if !s.counts(t, e) || phase == names[overload] || phase == names[recovery] {

@@ -206,6 +206,22 @@ func TestWhatWasSaidOfTheGeneratorIsForgottenOnceARateIsTooHigh(t *testing.T) {
 	}
 }
 
+func TestTheRateAtWhichTheGeneratorWasTheLimitFirstIsSaid(t *testing.T) {
+	b, o, tried := four(), quick(t), 0.0
+	b.generator = 500
+	b.hook = func(p measure.StepPlan) {
+		if p.Phase == measure.PhaseBracket {
+			tried = max(tried, p.Rate)
+		}
+	}
+	o.Start, o.Overshoot = 350, 4
+	r := run(t, b, o)
+	if tried < 1000 || strings.Contains(r.Line.Why, "limit at "+format.Digits(tried)) ||
+		!strings.Contains(r.Line.Why, "the generator was the limit at ") {
+		t.Errorf("up to %v was tried: %s", tried, r.Line.Why)
+	}
+}
+
 func TestTheHighestRateThatMayBeOfferedIsKept(t *testing.T) {
 	// All but the first limit are just above the line, where a survey offers rates on both sides.
 	// They are not on the grid of rates.

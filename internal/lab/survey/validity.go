@@ -38,7 +38,7 @@ func (s *surveyor) onSchedule() record.Validity {
 			invalid++
 		}
 		near := s.high == 0 || t.rate <= s.high
-		if near && (t.usable() || s.bounded(t)) && lateGenerator(&t.step.Totals, s.o.SLO) {
+		if near && s.counts(t, asSeen) && lateGenerator(&t.step.Totals, s.o.SLO) {
 			v.OK = false
 		}
 	}
