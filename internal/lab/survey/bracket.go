@@ -35,8 +35,8 @@ func (s *surveyor) bracket(rate float64, why string) (found bool, err error) {
 			return false, err
 		}
 		if t.usable() && rate >= invalid {
-			invalid, repeats = 0, 0       // the generator was late by chance
-			s.result.Line = record.Line{} // nor was it the reason why there is no line
+			invalid, repeats, farther = 0, 0, false // the generator was late by chance
+			s.result.Line = record.Line{}           // nor was it why there is no line
 		}
 		switch {
 		case t.judgement.Verdict == record.Invalid:

@@ -222,6 +222,21 @@ func TestTheRateAtWhichTheGeneratorWasTheLimitFirstIsSaid(t *testing.T) {
 	}
 }
 
+func TestAGeneratorThatKeptUpFurtherAboveAndThenNoMoreIsSaid(t *testing.T) {
+	b, o := four(), quick(t)
+	b.generator = 150
+	b.hook = func(p measure.StepPlan) {
+		if strings.Contains(p.Why, "further above") && b.generator == 150 {
+			b.generator = p.Rate
+		}
+	}
+	o.Start, o.Overshoot = 75, 3
+	r := run(t, b, o)
+	if b.generator == 150 || r.Line.Found || !strings.Contains(r.Line.Why, "generator was the limit") {
+		t.Errorf("the generator kept up to %v: %+v", b.generator, r.Line)
+	}
+}
+
 func TestTheHighestRateThatMayBeOfferedIsKept(t *testing.T) {
 	// All but the first limit are just above the line, where a survey offers rates on both sides.
 	// They are not on the grid of rates.
