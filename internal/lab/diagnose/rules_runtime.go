@@ -313,8 +313,8 @@ func judgeLock(e *Evidence) *Finding {
 	if len(where) > 0 {
 		holder = ", which " + where[0].Function + " holds"
 	}
-	if e.Run.Manifest.Machine.TargetRuntime == measure.RuntimeJVM { // see stacks.ReadWaits
-		waiters = "threads that wait, on average, in a flight recording"
+	if e.Run.Manifest.Machine.TargetRuntime == measure.RuntimeJVM { // see stacks.ThreadDumps
+		waiters = "threads that wait, on average"
 		if len(where) > 0 {
 			holder = ", in " + where[0].Function
 		}

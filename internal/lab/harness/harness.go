@@ -79,6 +79,7 @@ type harness struct {
 	ahead  bool // the generator takes precedence over the target
 	// processor takes processor profiles instead of Pprof; nil if nothing else does.
 	processor processorProfiler
+	threads   threadProfiler // nil if the target is not a JVM
 }
 
 // Run surveys and writes the run directory. A result returned with an error is what was found until
@@ -150,9 +151,10 @@ func (h *harness) survey(ctx context.Context, w *record.Writer) (*record.Result,
 		return nil, errors.Join(err, shut())
 	}
 	defer end()
+	defer h.openThreads()()
 	h.Runner = runner.New(h.runnerOptions(sampler))
 	o := h.o.Survey
-	o.Profiled, o.Predict = h.o.Pprof != "" || h.processor != nil, h.predict
+	o.Profiled, o.Predict = h.o.Pprof != "" || h.processor != nil || h.threads != nil, h.predict
 	o.Fit = func(steps []measure.Step) model.Model { return model.Fit(steps, h.model()) }
 	o.Done = func(s *measure.Step, _ record.Judgement) error {
 		err := w.Step(s)

@@ -12,14 +12,37 @@ import (
 
 	"plimsoll/internal/lab/kernel"
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/probe"
 	"plimsoll/internal/lab/profiler"
 	"plimsoll/internal/lab/scrape"
+	"plimsoll/internal/lab/symbols"
 )
 
 // processorProfiler takes a profile of the target's processor time of the given length. It returns
 // soon after that time, or soon after ctx ends.
 type processorProfiler interface {
 	Take(ctx context.Context, length time.Duration) (*profile.Profile, error)
+}
+
+// threadProfiler takes profiles of a target's threads, for the given length. It returns soon after that
+// time, or soon after ctx ends.
+type threadProfiler interface {
+	Take(ctx context.Context, length time.Duration) (profiler.Threads, error)
+}
+
+// openThreads prepares thread dumps of a JVM, unless a command was named that profiles it.
+func (h *harness) openThreads() (end func()) {
+	if h.o.PID == 0 || h.o.ProfileCommand != "" ||
+		probe.RuntimeOf(h.o.PID).Name != measure.RuntimeJVM {
+		return func() {}
+	}
+	threads, err := profiler.NewJVM(h.o.PID)
+	if err != nil {
+		h.miss("what threads of the JVM do: " + err.Error())
+		return func() {}
+	}
+	h.threads = threads
+	return func() { threads.Close() }
 }
 
 // openProcessor opens what takes the processor profile instead of the service itself, if anything
@@ -49,7 +72,7 @@ func (h *harness) openProcessor() (end func(), err error) {
 func (h *harness) profiles(
 	url string,
 ) func(ctx context.Context, p measure.StepPlan) map[string][]byte {
-	if url == "" && h.processor == nil {
+	if url == "" && h.processor == nil && h.threads == nil {
 		return nil
 	}
 	var service *scrape.Profiler
@@ -73,8 +96,9 @@ func (h *harness) profiles(
 	}
 }
 
-// take takes profiles of the kinds; the processor profile comes from h.processor if there is one. A
-// profile that fails is noted and missing, and the survey continues.
+// take takes profiles of the kinds; the processor profile comes from h.processor if there is one, and
+// otherwise, or if that has no names for a JVM's code, from thread dumps. A profile that fails is
+// noted and missing, and the survey continues.
 func (h *harness) take(
 	ctx context.Context, service *scrape.Profiler, kinds []scrape.Kind, length time.Duration,
 ) map[string][]byte {
@@ -89,10 +113,15 @@ func (h *harness) take(
 	if service != nil {
 		other.Go(func() { taken, errs = service.Take(ctx, kinds, length) })
 	}
-	var processor []byte
+	var threads profiler.Threads
+	var unseen error
+	if h.threads != nil {
+		other.Go(func() { threads, unseen = h.threads.Take(ctx, length) })
+	}
+	var processor *profile.Profile
 	var failed error
 	if h.processor != nil {
-		processor, failed = h.takeProcessor(ctx, length)
+		processor, failed = h.processor.Take(ctx, length)
 	}
 	other.Wait()
 	if n, ok := h.processor.(interface{ Notes() []string }); ok && failed == nil {
@@ -103,42 +132,54 @@ func (h *harness) take(
 	if failed != nil && ctx.Err() == nil {
 		errs = append(errs, fmt.Errorf("a profile of the processor time: %w", failed))
 	}
+	if unseen != nil && ctx.Err() == nil {
+		errs = append(errs, unseen)
+	}
 	for _, err := range errs {
 		h.miss(err.Error())
 	}
-	if processor != nil {
-		if taken == nil {
-			taken = map[string][]byte{}
-		}
-		taken[string(scrape.CPU)] = processor
-		if waits := h.lockWaits(); waits != nil && taken[string(scrape.Mutex)] == nil {
-			taken[string(scrape.Mutex)] = waits
-		}
+	waits := threads.Waits
+	if w, tells := h.processor.(interface{ Waits() *profile.Profile }); tells && processor != nil {
+		waits = w.Waits()
+	}
+	if threads.Processor != nil && (processor == nil || unnamed(processor)) {
+		processor = threads.Processor
+	}
+	if taken == nil {
+		taken = map[string][]byte{}
+	}
+	h.keep(taken, scrape.CPU, processor)
+	if slices.Contains(kinds, scrape.Mutex) {
+		h.keep(taken, scrape.Mutex, waits)
 	}
 	return taken
 }
 
-// takeProcessor is the processor profile in its recorded form.
-func (h *harness) takeProcessor(ctx context.Context, length time.Duration) ([]byte, error) {
-	p, err := h.processor.Take(ctx, length)
-	if err != nil {
-		return nil, err
+// keep adds a profile in its recorded form, if there is one, and the service gave none of its kind.
+func (h *harness) keep(taken map[string][]byte, kind scrape.Kind, p *profile.Profile) {
+	if p == nil || taken[string(kind)] != nil {
+		return
 	}
-	return recorded(p)
+	text, err := recorded(p)
+	if err != nil {
+		h.miss(fmt.Sprintf("a profile (%s): %v", kind, err))
+		return
+	}
+	taken[string(kind)] = text
 }
 
-// lockWaits is where threads waited for locks while the processor profile was taken, in its recorded
-// form; nil if the profiler does not tell.
-func (h *harness) lockWaits() []byte {
-	w, tells := h.processor.(interface{ Waits() *profile.Profile })
-	if !tells || w.Waits() == nil {
-		return nil
+// unnamed reports whether a tenth of a profile is of code without names, compiled at run time.
+func unnamed(p *profile.Profile) bool {
+	nameless, all := 0., 0.
+	for _, s := range p.Sample {
+		weight := float64(s.Value[len(s.Value)-1])
+		all += weight
+		if len(s.Location) > 0 && len(s.Location[0].Line) > 0 &&
+			s.Location[0].Line[0].Function.Name == symbols.Unnamed {
+			nameless += weight
+		}
 	}
-	text, err := recorded(w.Waits())
-	if err != nil {
-		h.miss("where threads waited for locks: " + err.Error())
-	}
-	return text
+	return nameless > .1*all
 }
 
 // recorded returns a profile as it is written to a run directory.

@@ -16,7 +16,9 @@ import (
 
 	"plimsoll/internal/lab/measure"
 	lab "plimsoll/internal/lab/profile"
+	"plimsoll/internal/lab/profiler"
 	"plimsoll/internal/lab/stacks"
+	"plimsoll/internal/lab/symbols"
 )
 
 func TestProfilesAreTakenInTheStepsThatTheLineIsNotMadeOf(t *testing.T) {
@@ -70,6 +72,70 @@ func (f fake) Take(context.Context, time.Duration) (*profile.Profile, error) {
 	}
 	b := stacks.NewBuilder(1)
 	return b.Profile(), b.Add([]stacks.Frame{{Function: "score"}}, 1, 1e7)
+}
+
+// fakeThreads is a profiler of threads.
+type fakeThreads struct {
+	profiler.Threads
+	fail error
+}
+
+func (f fakeThreads) Take(context.Context, time.Duration) (profiler.Threads, error) {
+	return f.Threads, f.fail
+}
+
+// one returns a profile with a sample of this function.
+func one(t *testing.T, function string) *profile.Profile {
+	b := stacks.NewBuilder(1)
+	if err := b.Add([]stacks.Frame{{Function: function}}, 1, 1e7); err != nil {
+		t.Fatal(err)
+	}
+	return b.Profile()
+}
+
+// compiled is a profiler of the processor whose samples are of code without names.
+type compiled struct{ t *testing.T }
+
+func (c compiled) Take(context.Context, time.Duration) (*profile.Profile, error) {
+	return one(c.t, symbols.Unnamed), nil
+}
+
+func TestThreadsShowWhatNoOtherProfileNames(t *testing.T) {
+	plan := func(phase string) measure.StepPlan {
+		return measure.StepPlan{Phase: phase, Length: int64(profileMaking + time.Millisecond)}
+	}
+	threads := fakeThreads{Threads: profiler.Threads{
+		Processor: one(t, "shop.Cart.total"), Waits: one(t, "shop.Rates.of"),
+	}}
+	for name, c := range map[string]struct {
+		processor processorProfiler
+		want      string
+	}{
+		"nothing else":  {nil, "shop.Cart.total"},
+		"names":         {fake{}, "score"},
+		"without names": {compiled{t}, "shop.Cart.total"},
+		"a failure":     {fake{errors.New("not allowed")}, "shop.Cart.total"},
+	} {
+		h := &harness{threads: threads, processor: c.processor}
+		taken := h.profiles("")(t.Context(), plan(measure.PhaseAtLine))
+		p, err := profile.ParseData(taken["cpu"])
+		if err != nil || p.Function[0].Name != c.want {
+			t.Errorf("%s: %v, %v", name, p, err)
+		}
+		waits, err := profile.ParseData(taken["mutex"])
+		if err != nil || waits.Function[0].Name != "shop.Rates.of" {
+			t.Errorf("%s: waits for locks: %v, %v", name, waits, err)
+		}
+	}
+	h := &harness{threads: threads}
+	if taken := h.profiles("")(t.Context(), plan(measure.PhaseOverload)); len(taken) != 1 {
+		t.Errorf("%d profiles beyond the line, want that of the processor", len(taken))
+	}
+	h = &harness{threads: fakeThreads{fail: errors.New("it refuses")}}
+	if taken := h.profiles("")(t.Context(), plan(measure.PhaseAtLine)); len(taken) != 0 ||
+		len(h.notes) != 1 || h.notes[0] != "it refuses" {
+		t.Errorf("one that refuses: %d profiles, and %q is noted", len(taken), h.notes)
+	}
 }
 
 func TestTheProcessorsProfileMayComeFromElsewhere(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package profiler takes CPU profiles of processes that, unlike Go services, do not offer them over
-// HTTP: by a command that a person names, by the JDK's jfr tool, and by the inspector of Node and
-// other V8 runtimes. It must know nothing of loads and runs, or of what profiles are used for. What
-// programs and peers return is not trusted: time, sizes and output are bounded.
+// HTTP: by a command that a person names, by the JDK's jfr tool, by the inspector of Node and other V8
+// runtimes, and from thread dumps of a JVM. It must know nothing of loads and runs, or of what profiles
+// are used for. What programs and peers return is not trusted: time, sizes and output are bounded.
 package profiler
 
 import (

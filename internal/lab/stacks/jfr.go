@@ -53,12 +53,7 @@ func readJFR(d *document, o Options) (*profile.Profile, error) {
 // there are no such events. seconds is how long the recording went on. It may be called from any
 // goroutine.
 func ReadWaits(data []byte, seconds float64) (*profile.Profile, error) {
-	b := NewBuilder(seconds)
-	b.out.SampleType = []*profile.ValueType{
-		{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "nanoseconds"},
-	}
-	b.out.PeriodType = &profile.ValueType{Type: "contentions", Unit: "count"}
-	p, err := readEvents(newDocument(data), b, jfrEnter, func(e *jfrEvent) int64 {
+	p, err := readEvents(newDocument(data), newWaits(seconds), jfrEnter, func(e *jfrEvent) int64 {
 		waited, err := time.ParseDuration(strings.ToLower(strings.TrimPrefix(e.Values.Duration, "PT")))
 		if err != nil {
 			return 0
@@ -69,6 +64,16 @@ func ReadWaits(data []byte, seconds float64) (*profile.Profile, error) {
 		return nil, nil
 	}
 	return p, err
+}
+
+// newWaits returns a Builder for a profile of waits, with the weights of a Go mutex profile.
+func newWaits(seconds float64) *Builder {
+	b := NewBuilder(seconds)
+	b.out.SampleType = []*profile.ValueType{
+		{Type: "contentions", Unit: "count"}, {Type: "delay", Unit: "nanoseconds"},
+	}
+	b.out.PeriodType = &profile.ValueType{Type: "contentions", Unit: "count"}
+	return b
 }
 
 // readEvents adds the stacks of the events of a type, each with its weight in nanoseconds.

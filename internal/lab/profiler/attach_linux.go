@@ -1,0 +1,218 @@
+package profiler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"plimsoll/internal/plainfile"
+)
+
+// threadDump is HotSpot's command (its AttachListener) with its three arguments, all empty, after the
+// version of the protocol.
+const threadDump = "1\x00threaddump\x00\x00\x00\x00"
+
+// attachWait limits how long a JVM may take to open its socket.
+const attachWait = 3 * time.Second
+
+// attachable is a JVM process whose socket can be asked for.
+type attachable struct {
+	process *os.Process // refers to this process even when its number goes to another one
+	// temporary is its /tmp, and folder the same opened. No link in a container leads out of it.
+	temporary *os.Root
+	folder    *os.File
+	own       string // its number as it sees it itself
+	uid, gid  int
+}
+
+// NewJVM prepares thread dumps of a JVM. Its error says why there will be none. It sends nothing yet.
+func NewJVM(pid int) (*JVM, error) {
+	process, err := os.FindProcess(pid)
+	if err != nil {
+		return nil, err
+	}
+	a := &attachable{process: process}
+	err = a.examine()
+	if err == nil {
+		err = a.enter()
+	}
+	if err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return &JVM{dump: a.dump, close: a.close}, nil
+}
+
+// enter opens its /tmp.
+func (a *attachable) enter() error {
+	root, err := os.OpenRoot(a.proc("root"))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if a.temporary, err = root.OpenRoot("tmp"); err != nil {
+		return err
+	}
+	a.folder, err = a.temporary.Open(".")
+	return err
+}
+
+// proc returns the path of a file about the process.
+func (a *attachable) proc(name string) string {
+	return filepath.Join("/proc", strconv.Itoa(a.process.Pid), name)
+}
+
+// close is JVM.close.
+func (a *attachable) close() error {
+	if a.folder != nil {
+		a.folder.Close()
+	}
+	if a.temporary != nil {
+		a.temporary.Close()
+	}
+	return a.process.Release()
+}
+
+// examine reads what the process's status says. A JVM that does not catch SIGQUIT (-Xrs) would be
+// ended by it.
+func (a *attachable) examine() error {
+	status, err := plainfile.Read(a.proc("status"), 64<<10)
+	if err != nil {
+		return err
+	}
+	own, caught := strconv.Itoa(a.process.Pid), uint64(0)
+	for line := range strings.Lines(string(status)) {
+		key, rest, _ := strings.Cut(line, ":")
+		values := strings.Fields(rest)
+		if len(values) == 0 {
+			continue
+		}
+		switch key {
+		case "NSpid": // in a container it differs
+			own = values[len(values)-1]
+		case "Uid":
+			a.uid, err = effective(values, err)
+		case "Gid":
+			a.gid, err = effective(values, err)
+		case "SigCgt":
+			caught, _ = strconv.ParseUint(values[0], 16, 64)
+		}
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%s: %w", a.proc("status"), err)
+	case caught&(1<<(syscall.SIGQUIT-1)) == 0:
+		return errors.New("it does not listen to SIGQUIT, which asks for them (-Xrs)")
+	case os.Geteuid() != 0 && os.Geteuid() != a.uid:
+		return fmt.Errorf("it belongs to user %d: run plimsoll as that user, or as root", a.uid)
+	}
+	a.own = own
+	return nil
+}
+
+// effective returns the second of the four numbers that a status line has.
+func effective(values []string, before error) (int, error) {
+	if len(values) < 2 {
+		return 0, errors.Join(before, errors.New("it has no effective user"))
+	}
+	n, err := strconv.Atoi(values[1])
+	return n, errors.Join(before, err)
+}
+
+// dump is JVM.dump.
+func (a *attachable) dump(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, dumpWait)
+	defer cancel()
+	conn, err := a.connect(ctx)
+	if err != nil {
+		if conn, err = a.open(ctx); err != nil {
+			return nil, err
+		}
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
+	if _, err := conn.Write([]byte(threadDump)); err != nil {
+		return nil, err
+	}
+	data, err := io.ReadAll(io.LimitReader(conn, mostDump+1))
+	if err != nil {
+		return nil, err
+	}
+	return answered(data)
+}
+
+// connect connects to the socket, if the process itself listens there: anyone may create such a name
+// in a shared /tmp.
+func (a *attachable) connect(ctx context.Context) (*net.UnixConn, error) {
+	var dialer net.Dialer
+	socket := fmt.Sprintf("/proc/self/fd/%d/.java_pid%s", a.folder.Fd(), a.own)
+	dialed, err := dialer.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return nil, err
+	}
+	conn := dialed.(*net.UnixConn)
+	raw, err := conn.SyscallConn()
+	if err == nil {
+		var peer *unix.Ucred
+		var failed error
+		err = raw.Control(func(fd uintptr) {
+			peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		})
+		if err = errors.Join(err, failed); err == nil && int(peer.Pid) != a.process.Pid {
+			err = fmt.Errorf("process %d listens at %s", peer.Pid, socket)
+		}
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return conn, nil
+}
+
+// open has the JVM open its socket: a file that says so, which must belong to the JVM's user, and a
+// signal. Without the file the signal would have it print its threads.
+func (a *attachable) open(ctx context.Context) (*net.UnixConn, error) {
+	trigger := ".attach_pid" + a.own
+	file, err := a.temporary.OpenFile(trigger, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("it cannot be asked to open its socket: %w", err)
+	}
+	defer a.temporary.Remove(trigger)
+	if os.Geteuid() != a.uid {
+		err = file.Chown(a.uid, a.gid)
+	}
+	file.Close()
+	if err == nil {
+		// It may have got another number, or set aside the signal, since it was looked at.
+		if err = a.examine(); err == nil {
+			err = a.process.Signal(syscall.SIGQUIT)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	soon, cancel := context.WithTimeout(ctx, attachWait)
+	defer cancel()
+	for pause := 10 * time.Millisecond; ; pause *= 2 {
+		again := time.NewTimer(pause)
+		select {
+		case <-again.C:
+		case <-soon.Done():
+			again.Stop()
+			return nil, fmt.Errorf("it did not open its socket within %v of SIGQUIT: "+
+				"was it started with -XX:+DisableAttachMechanism?", attachWait)
+		}
+		if conn, err := a.connect(soon); err == nil {
+			return conn, nil
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package stacks_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/pprof/profile"
+
+	"plimsoll/internal/lab/stacks"
+)
+
+// threadDump is a thread dump of OpenJDK 17 with these threads, without the fields that are not read.
+func threadDump(threads ...string) []byte {
+	return []byte("2026-11-29 13:00:00\nFull thread dump OpenJDK 64-Bit Server VM (17.0.15+6 mixed " +
+		"mode, sharing):\n\nThreads class SMR info:\n_java_thread_list=0x1, length=2, elements={\n" +
+		"0x1, 0x2\n}\n\n" + strings.Join(threads, "\n") + "\n\"VM Thread\" os_prio=0 runnable\n\n")
+}
+
+const (
+	entersMonitor = `"pool-1-thread-2" #23 prio=5 cpu=12.30ms elapsed=3.01s waiting for monitor entry
+   java.lang.Thread.State: BLOCKED (on object monitor)
+	at shop.Rates.of(Rates.java:50)
+	- waiting to lock <0x00000000f5a0b0c8> (a shop.Rates)
+	at shop.Cart$$Lambda$14/0x0000000800c03000.apply(Unknown Source)
+	at shop.Cart.total(Cart.java:12)
+	- locked <0x00000000f5a0b0d8> (a shop.Cart)
+`
+	entersLock = `"pool-1-thread-3" #24 prio=5 cpu=12.30ms elapsed=3.01s waiting on condition
+   java.lang.Thread.State: WAITING (parking)
+	at jdk.internal.misc.Unsafe.park(java.base@17.0.15/Native Method)
+	- parking to wait for  <0x00000000f5a0b0e8> (a java.util.concurrent.locks.ReentrantLock$NonfairSync)
+	at java.util.concurrent.locks.LockSupport.park(java.base@17.0.15/LockSupport.java:211)
+	at shop.Stock.take(Stock.java:7)
+`
+	waitsForWork = `"pool-1-thread-4" #25 prio=5 cpu=12.30ms elapsed=3.01s waiting on condition
+   java.lang.Thread.State: WAITING (parking)
+	at jdk.internal.misc.Unsafe.park(java.base@17.0.15/Native Method)
+	- parking to wait for  <0x1> (a java.util.concurrent.locks.AbstractQueuedSynchronizer$ConditionObject)
+	at java.util.concurrent.LinkedBlockingQueue.take(java.base@17.0.15/LinkedBlockingQueue.java:435)
+`
+	readsRequests = `"dispatcher" #11 prio=5 cpu=12.30ms elapsed=3.01s tid=0x9 runnable
+   java.lang.Thread.State: RUNNABLE
+	at sun.nio.ch.EPoll.wait(java.base@17.0.15/Native Method)
+	at shop.Server.run(Server.java:9)
+`
+	works = `"pool-1-thread-5" #26 prio=5 cpu=12.30ms elapsed=3.01s tid=0x7 runnable
+   java.lang.Thread.State: RUNNABLE
+	at shop.Rates.of(Rates.java:52)
+	- locked <0x00000000f5a0b0c8> (a shop.Rates)
+`
+)
+
+func TestThreadsThatWaitForLocksAreReadFromThreadDumps(t *testing.T) {
+	d := stacks.NewThreadDumps()
+	for range 2 {
+		err := d.Add(threadDump(entersMonitor, entersLock, waitsForWork, works), time.Second/2)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := d.Waits()
+	if err := p.CheckValid(); err != nil {
+		t.Fatal(err)
+	}
+	const lock = "jdk.internal.misc.Unsafe.park java.util.concurrent.locks.LockSupport.park shop.Stock.take"
+	waited := weights(p)
+	if len(waited) != 2 || waited["shop.Rates.of shop.Cart.total"] != 1e9 || waited[lock] != 1e9 {
+		t.Errorf("of four threads two wait for locks, a second each: %v", waited)
+	}
+	if at := p.Sample[0].Location[0].Line[0]; at.Line != 50 || at.Function.Filename != "shop/Rates.java" {
+		t.Errorf("the first waits at %s:%d", at.Function.Filename, at.Line)
+	}
+	if p.DurationNanos != 1e9 {
+		t.Errorf("dumps that stand for a second are of %d ns", p.DurationNanos)
+	}
+}
+
+// weights returns the time of each stack.
+func weights(p *profile.Profile) map[string]int64 {
+	times := map[string]int64{}
+	for _, s := range p.Sample {
+		var stack []string
+		for _, l := range s.Location {
+			stack = append(stack, l.Line[0].Function.Name)
+		}
+		times[strings.Join(stack, " ")] = s.Value[1]
+	}
+	return times
+}
+
+func TestTheProcessorTimeOfThreadsGoesToWhereTheyWereSeenRunning(t *testing.T) {
+	d := stacks.NewThreadDumps()
+	for n := range 60 {
+		running := strings.Replace(works, "cpu=12.30ms", fmt.Sprintf("cpu=%d.50ms", 100+10*n), 1)
+		if n%3 == 0 {
+			running = strings.Replace(running, "Rates.of", "Rates.parsed", 1)
+		}
+		err := d.Add(threadDump(running, readsRequests, waitsForWork), 50*time.Millisecond)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := d.Processor()
+	if p == nil || d.Waits() != nil {
+		t.Fatalf("%v, %v", p, d.Waits())
+	}
+	if err := p.CheckValid(); err != nil {
+		t.Error(err)
+	}
+	// From the first dump to the last it used 590 ms.
+	used := weights(p)
+	if len(used) != 2 || used["shop.Rates.of"]/1e6 != 393 || used["shop.Rates.parsed"]/1e6 != 196 {
+		t.Errorf("%v, want two and one third of 590 ms", used)
+	}
+}
+
+func TestThreadDumpsInWhichTooLittleIsSeenAreNoProfile(t *testing.T) {
+	none := strings.Replace(works, "cpu=12.30ms ", "", 1)
+	for name, threads := range map[string][]string{
+		"waits only": {waitsForWork, readsRequests}, "too few": {works}, "before JDK 11": {none, none},
+	} {
+		d := stacks.NewThreadDumps()
+		for range 40 {
+			if err := d.Add(threadDump(threads...), time.Second); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d.Processor() != nil || d.Waits() != nil {
+			t.Errorf("%s: %v, %v", name, d.Processor(), d.Waits())
+		}
+	}
+}
+
+func TestAThreadDumpIsKnownByItsHead(t *testing.T) {
+	if !stacks.IsThreadDump(threadDump(works)) {
+		t.Error("a thread dump is not known")
+	}
+	for _, text := range []string{"", "java.lang.InternalError", "\"Full thread dump \"",
+		"\n\"name\" #1\nFull thread dump "} {
+		if stacks.IsThreadDump([]byte(text)) {
+			t.Errorf("%q is taken for one", text)
+		}
+	}
+}
+
+func TestAThreadDumpCannotBeTooLarge(t *testing.T) {
+	d := stacks.NewThreadDumps()
+	deep := entersMonitor + strings.Repeat("\tat shop.Cart.total(Cart.java:12)\n", 30_000)
+	if err := d.Add(threadDump(deep), time.Second); err != nil {
+		t.Errorf("a deep stack is cut off, and not refused: %v", err)
+	}
+	for _, bad := range []string{"\tat \n", "\tat ()\n", "\tat a(:-7)\n", "\tat a(b\n", "\t- waiting to lock "} {
+		if err := d.Add([]byte("\"x\"\n"+bad), time.Second); err != nil {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if err := d.Waits().CheckValid(); err != nil {
+		t.Error(err)
+	}
+}
