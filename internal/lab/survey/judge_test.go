@@ -124,6 +124,22 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 	}
 	failing := late(250, 24*ms)
 	failing.Windows[0].Ended[measure.ConnectFailed]++
+	// Some requests were 40 ms late, and the others 10 ms.
+	rarely := func(slow uint64, later int) *measure.Step {
+		s := late(slow, 10*ms)
+		var h measure.Histogram
+		for i := range 10_000 {
+			if i < later {
+				h.Record(40 * ms)
+			} else {
+				h.Record(10 * ms)
+			}
+		}
+		s.Totals.Lag = h.Sparse()
+		return s
+	}
+	hardlyTimed := rarely(250, 20)
+	hardlyTimed.Totals.Due, hardlyTimed.Totals.Sent = 12_000, 12_000
 	untimed := func(slow uint64) *measure.Step {
 		s := late(slow, 24*ms)
 		s.Totals.Due, s.Totals.Sent = 200_000, 200_000
@@ -139,6 +155,10 @@ func TestWhatTheGeneratorDidIsNotTheServicesFault(t *testing.T) {
 		// The slow ones took 100 ms, where 50 ms are allowed.
 		{"slower by more than twice its lateness", late(250, 24*ms), record.Fail},
 		{"slower by less than twice its lateness", late(250, 26*ms), record.Invalid},
+		{"slower by more than twice its usual lateness", rarely(250, 20), record.Fail},
+		{"more late requests than one in a hundred", rarely(250, 120), record.Invalid},
+		{"fewer slow requests than may have been late", rarely(12, 20), record.Invalid},
+		{"usual lateness known of five in six", hardlyTimed, record.Invalid},
 		{"late, and all answers in time nevertheless", late(0, 40*ms), record.Pass},
 		{"late by more than the limit", late(0, 60*ms), record.Invalid},
 		{"a request was not sent", unsent, record.Invalid},

@@ -51,6 +51,10 @@ func (s *surveyor) late(t *trial) bool {
 		len(t.step.Totals.Generator.Remote) == 0 && lateGenerator(&t.step.Totals, s.o.SLO)
 }
 
+// mostlyTimed is the minimum share of the requests whose lateness must be known if their 99th percentile
+// is to stand for all of them.
+const mostlyTimed = .9
+
 // slack is how much longer than the service's own a response time may be, in nanoseconds, in a step
 // whose generator was late: by as much as it sent late, and once more, as it may have read the
 // answers as late.
@@ -61,10 +65,34 @@ func timed(t *measure.Totals) bool {
 	return t.Sent > 0 && float64(t.Lag.Count()) >= fewestTimed*float64(t.Sent)
 }
 
-// slowAnyway reports whether the steps of a view, which failed, would have failed without the slack
-// too. Requests that waited in the generator, as no connection was free, count from when they were
-// sent. None failed because they could not be sent.
-func slowAnyway(v *view, slack int64, objectives SLO, rng *rand.Rand) bool {
+// excuse is what of a step's slowness may be its generator's: a delay, in nanoseconds, of all requests
+// but a share.
+type excuse struct {
+	slack int64
+	but   float64
+}
+
+// excuses returns what a late generator may have caused in steps, in two ways: the longest lateness is
+// often several times as long as the 99th percentile, by which 1 in 100 requests may have been sent later,
+// and as many answers read later.
+func excuses(steps []*measure.Totals) []excuse {
+	longest, usual := excuse{}, excuse{but: .02}
+	mostly := true
+	for _, t := range steps {
+		longest.slack = max(longest.slack, slack(t))
+		usual.slack = max(usual.slack, 2*t.Lag.Quantile(.99))
+		mostly = mostly && float64(t.Lag.Count()) >= mostlyTimed*float64(t.Sent)
+	}
+	if !mostly {
+		return []excuse{longest}
+	}
+	return []excuse{longest, usual}
+}
+
+// slowAnyway reports whether the steps of a view, which failed, would have failed with an excuse too.
+// Requests that waited in the generator, as no connection was free, count from when they were sent. None
+// failed because they could not be sent.
+func slowAnyway(v *view, by excuse, objectives SLO, rng *rand.Rand) bool {
 	for i := range v.windows {
 		if ended := &v.windows[i].Ended; ended[measure.NotSent]+ended[measure.ConnectFailed] > 0 {
 			return false
@@ -76,12 +104,12 @@ func slowAnyway(v *view, slack int64, objectives SLO, rng *rand.Rand) bool {
 			continue
 		}
 		for i := range v.windows {
-			slow[i] = v.windows[i].Service.Over(o.Limit + slack)
+			slow[i] = v.windows[i].Service.Over(o.Limit + by.slack)
 			all[i] = float64(v.windows[i].Ended.Total())
 		}
 		block := stats.BlockLength(slow)
 		effect := stats.DesignEffect(slow, all, block)
-		if stats.Share(slow, all, effect, block, confidence, rng).Low > o.Share {
+		if stats.Share(slow, all, effect, block, confidence, rng).Low > o.Share+by.but {
 			return true
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/measure"
@@ -289,11 +290,11 @@ func (s *surveyor) alive(broken *trial) error {
 func (s *surveyor) judge(t *trial) {
 	j := record.Judgement{Step: t.step.Plan.Number, Rate: t.rate, Goodput: t.view.goodput(s.rng)}
 	var same []view
-	most := int64(0) // slack in these steps
+	var totals []*measure.Totals
 	for _, u := range s.trials {
 		if u == t || u.rate == t.rate && u.step.Plan.Phase == t.step.Plan.Phase && u.usable() {
 			same = append(same, u.view)
-			most = max(most, slack(&u.step.Totals))
+			totals = append(totals, &u.step.Totals)
 		}
 	}
 	together := merged(same)
@@ -315,7 +316,9 @@ func (s *surveyor) judge(t *trial) {
 	case t.broke != "" || j.Verdict == record.Fail && !lateGenerator(&t.step.Totals, s.o.SLO):
 		j.Why += " (the generator was late too, by less than would matter)"
 	case j.Verdict == record.Fail && timed(&t.step.Totals) &&
-		slowAnyway(&together, most, s.o.SLO, s.rng):
+		slices.ContainsFunc(excuses(totals), func(by excuse) bool {
+			return slowAnyway(&together, by, s.o.SLO, s.rng)
+		}):
 		j.Why += " (the generator was late too, but the requests were slower by more than that)"
 	// The line is computed from all valid steps. If one that is too short to pass was valid there,
 	// and an equal one that is slow was not, the line would come out too high.
