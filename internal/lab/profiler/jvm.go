@@ -14,10 +14,10 @@ import (
 
 const (
 	// dumpInterval is the least time between two thread dumps. All threads stop for one, for a
-	// millisecond, or some where there are hundreds, so dumpPause is the least time between two as a
-	// multiple of the time that the first took.
+	// millisecond, or some where there are hundreds; it takes longer where processors are busy, as it
+	// waits for its turn. dumpPause is the least time between two as a multiple of what the first took.
 	dumpInterval = 50 * time.Millisecond
-	dumpPause    = 20
+	dumpPause    = 4
 	// dumpWait limits the time that one dump may take, and mostDump its size in bytes.
 	dumpWait = 5 * time.Second
 	mostDump = 16 << 20

@@ -70,8 +70,9 @@ func TestWhatThreadsOfAJVMDoIsSeenInItsThreadDumps(t *testing.T) {
 	}
 	defer j.Close()
 	var seen Threads
-	for seen.Processor == nil { // until threads were seen running often enough
-		if seen, err = j.Take(t.Context(), 60*dumpInterval); err != nil {
+	// Until threads were seen running often enough: a crowded machine has fewer dumps in that time.
+	for length := 60 * dumpInterval; seen.Processor == nil; length *= 2 {
+		if seen, err = j.Take(t.Context(), length); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -87,16 +87,18 @@ func (d *ThreadDumps) add(t *dumpedThread, now map[string]int64, since time.Dura
 	if len(now) == mostThreads {
 		return fmt.Errorf("a dump has more than %d threads", mostThreads)
 	}
+	used := int64(0)
 	if t.address != "" && t.used >= 0 {
 		now[t.address] = t.used
-		if was, ok := d.before[t.address]; ok {
-			d.used = sum(d.used, max(t.used-was, 0))
+		if d.before != nil {
+			used = max(t.used-d.before[t.address], 0)
+			d.used = sum(d.used, used)
 		}
 	}
 	if t.waits {
 		return d.waiting.Add(t.stack, 1, since.Nanoseconds())
 	}
-	if t.runs && !waitsOutside[t.stack[0].Function] {
+	if t.runs && used > 0 && !waitsOutside[t.stack[0].Function] {
 		d.seen++
 		return d.running.Add(t.stack, 1, 0)
 	}
@@ -143,19 +145,17 @@ func (t *dumpedThread) head(line string) {
 	}
 }
 
-// waitsOutside are the methods in which a thread counts as running while the kernel has it wait.
+// waitsOutside are the methods in which a thread counts as running while the kernel has it wait. Reading
+// is none of them: sockets are read when they have something.
 var waitsOutside = map[string]bool{
-	"java.io.FileInputStream.readBytes":                   true,
 	"java.lang.ProcessHandleImpl.waitForProcessExit0":     true,
 	"java.lang.ref.Reference.waitForReferencePendingList": true,
 	"java.net.PlainSocketImpl.socketAccept":               true,
 	"java.net.SocketInputStream.socketRead0":              true,
 	"sun.nio.ch.EPoll.wait":                               true,
 	"sun.nio.ch.EPollArrayWrapper.epollWait":              true,
-	"sun.nio.ch.FileDispatcherImpl.read0":                 true,
 	"sun.nio.ch.Net.accept":                               true,
 	"sun.nio.ch.Net.poll":                                 true,
-	"sun.nio.ch.SocketDispatcher.read0":                   true,
 }
 
 // waitsForLock reports whether a note in a thread's stack says that it waits for a lock: of an object

@@ -45,6 +45,12 @@ const (
 	at sun.nio.ch.EPoll.wait(java.base@17.0.15/Native Method)
 	at shop.Server.run(Server.java:9)
 `
+	// idle counts as running, in a call of the kernel that is not known to wait.
+	idle = `"console" #12 prio=5 cpu=12.30ms elapsed=3.01s tid=0xa runnable
+   java.lang.Thread.State: RUNNABLE
+	at java.io.FileInputStream.readBytes(java.base@17.0.15/Native Method)
+	at shop.Console.run(Console.java:9)
+`
 	works = `"pool-1-thread-5" #26 prio=5 cpu=12.30ms elapsed=3.01s tid=0x7 runnable
    java.lang.Thread.State: RUNNABLE
 	at shop.Rates.of(Rates.java:52)
@@ -92,12 +98,13 @@ func weights(p *profile.Profile) map[string]int64 {
 
 func TestTheProcessorTimeOfThreadsGoesToWhereTheyWereSeenRunning(t *testing.T) {
 	d := stacks.NewThreadDumps()
-	for n := range 60 {
+	for n := range 61 {
 		running := strings.Replace(works, "cpu=12.30ms", fmt.Sprintf("cpu=%d.50ms", 100+10*n), 1)
 		if n%3 == 0 {
 			running = strings.Replace(running, "Rates.of", "Rates.parsed", 1)
 		}
-		err := d.Add(threadDump(running, readsRequests, waitsForWork), 50*time.Millisecond)
+		reads := strings.Replace(readsRequests, "cpu=12.30ms", fmt.Sprintf("cpu=%d.00ms", n), 1)
+		err := d.Add(threadDump(running, reads, waitsForWork, idle), 50*time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -109,10 +116,10 @@ func TestTheProcessorTimeOfThreadsGoesToWhereTheyWereSeenRunning(t *testing.T) {
 	if err := p.CheckValid(); err != nil {
 		t.Error(err)
 	}
-	// From the first dump to the last it used 590 ms.
+	// From the first dump to the last it used 600 ms, and who reads requests 60 ms.
 	used := weights(p)
-	if len(used) != 2 || used["shop.Rates.of"]/1e6 != 393 || used["shop.Rates.parsed"]/1e6 != 196 {
-		t.Errorf("%v, want two and one third of 590 ms", used)
+	if len(used) != 2 || used["shop.Rates.of"] != 440e6 || used["shop.Rates.parsed"] != 220e6 {
+		t.Errorf("%v, want two and one third of 660 ms", used)
 	}
 }
 
