@@ -5,9 +5,10 @@
 //
 //	go run ./bench/probecost --pid N --url http://127.0.0.1:18800/ \
 //	    --metrics http://127.0.0.1:18801/metrics --pairs 12 --deep
+//	go run ./bench/probecost --pid N --url http://127.0.0.1:18800/ --pairs 40 --perf
 //
-// It prints one line of JSON: the change of the goodput with its interval (95 %) and the
-// probability of such differences by chance.
+// It prints one line of JSON: the changes of the goodput, and of the target's processor time for each
+// answer, with their intervals (95 %) and the probabilities of such differences by chance.
 package main
 
 import (
@@ -17,9 +18,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"sync"
 	"time"
 
+	"github.com/prometheus/procfs"
+
 	"plimsoll/internal/lab/harness"
+	"plimsoll/internal/lab/kernel"
 	"plimsoll/internal/lab/load"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/runner"
@@ -30,7 +35,13 @@ type settings struct {
 	url, metrics        string
 	pid, pairs, clients int
 	length              time.Duration
-	deep                bool
+	deep, perf          bool
+}
+
+// cost is what a measurement has seen.
+type cost struct {
+	goodput float64 // answers in a second
+	each    float64 // processor seconds of the target for an answer
 }
 
 func main() {
@@ -42,6 +53,7 @@ func main() {
 	flag.IntVar(&s.clients, "connections", 64, "connections that are kept busy")
 	flag.DurationVar(&s.length, "length", 4*time.Second, "of each measurement")
 	flag.BoolVar(&s.deep, "deep", false, "with the kernel's events too")
+	flag.BoolVar(&s.perf, "perf", false, "the kernel's profile of the processor time, and nothing else")
 	flag.Parse()
 	if err := run(&s); err != nil {
 		fmt.Fprintln(os.Stderr, "probecost:", err)
@@ -61,42 +73,66 @@ func run(s *settings) error {
 	}
 	script := load.Static("GET", request, false)
 	// The first, which warms the target up, is not counted.
-	if _, err := s.goodput(ctx, target, script, false); err != nil {
+	if _, err := s.measured(ctx, target, script, false); err != nil {
 		return err
 	}
-	var differences []float64
+	var goodputs, costs []float64
 	for pair := range s.pairs {
 		order := []bool{false, true}
 		if rand.IntN(2) == 0 {
 			order[0], order[1] = true, false
 		}
-		seen := map[bool]float64{}
+		seen := map[bool]cost{}
 		for _, probed := range order {
-			if seen[probed], err = s.goodput(ctx, target, script, probed); err != nil {
+			if seen[probed], err = s.measured(ctx, target, script, probed); err != nil {
 				return err
 			}
 		}
-		differences = append(differences, seen[true]/seen[false]-1)
-		fmt.Fprintf(os.Stderr, "pair %d: without %.0f/s, with %.0f/s, %+.2f %%\n",
-			pair+1, seen[false], seen[true], 100*differences[pair])
+		with, without := seen[true], seen[false]
+		goodputs = append(goodputs, with.goodput/without.goodput-1)
+		costs = append(costs, with.each/without.each-1)
+		fmt.Fprintf(os.Stderr, "pair %d: without %.0f/s, with %.0f/s, %+.2f %%; an answer costs %+.2f %%\n",
+			pair+1, without.goodput, with.goodput, 100*goodputs[pair], 100*costs[pair])
 	}
-	shift := stats.Shift(differences, .95)
 	return json.NewEncoder(os.Stdout).Encode(map[string]any{
+		"goodput":        change(goodputs),
+		"processor_time": change(costs),
+		"pairs":          s.pairs,
+		"deep":           s.deep,
+		"perf":           s.perf,
+	})
+}
+
+func change(differences []float64) map[string]float64 {
+	shift := stats.Shift(differences, .95)
+	return map[string]float64{
 		"change": shift.Point,
 		"low":    shift.Low,
 		"high":   shift.High,
 		"p":      stats.SignedRank(differences),
-		"pairs":  s.pairs,
-		"deep":   s.deep,
-	})
+	}
 }
 
-// goodput is what the target answers in a second, with or without the probes.
-func (s *settings) goodput(
+// measured is what the target does in a step, with or without the probes.
+func (s *settings) measured(
 	ctx context.Context, target load.Target, script load.Script, probed bool,
-) (float64, error) {
+) (cost, error) {
 	o := runner.Options{Target: target, Script: script, Loops: 1, Spare: true}
-	if probed {
+	switch {
+	case probed && s.perf:
+		sampler, err := kernel.OpenSampler(s.pid)
+		if err != nil {
+			return cost{}, err
+		}
+		defer sampler.Close()
+		var taking sync.WaitGroup
+		defer taking.Wait()
+		taking.Go(func() {
+			if _, err := sampler.Take(ctx, s.length); err != nil {
+				fmt.Fprintln(os.Stderr, "probecost:", err)
+			}
+		})
+	case probed:
 		var pages []string
 		if s.metrics != "" {
 			pages = append(pages, s.metrics)
@@ -108,6 +144,10 @@ func (s *settings) goodput(
 		}
 		o.Sampler = sampler
 	}
+	before, err := s.used()
+	if err != nil {
+		return cost{}, err
+	}
 	step, _, err := runner.New(o).Step(ctx, measure.StepPlan{
 		Number:      1,
 		Phase:       "load",
@@ -115,7 +155,22 @@ func (s *settings) goodput(
 		Connections: s.clients,
 	}, nil)
 	if err != nil {
+		return cost{}, err
+	}
+	after, err := s.used()
+	if err != nil {
+		return cost{}, err
+	}
+	answers := float64(step.Totals.Ended[measure.OK])
+	return cost{step.Totals.Goodput(), (after - before) / answers}, nil
+}
+
+// used is how many processor seconds the target has used.
+func (s *settings) used() (float64, error) {
+	process, err := procfs.NewProc(s.pid)
+	if err != nil {
 		return 0, err
 	}
-	return step.Totals.Goodput(), nil
+	stat, err := process.Stat()
+	return stat.CPUTime(), err
 }

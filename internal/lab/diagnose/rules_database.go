@@ -63,11 +63,16 @@ var databaseRules = []Rule{
 	{
 		Name:      "database-connections-churn",
 		Claim:     "The pool opens a connection for many queries, and closes it again",
-		Needs:     []string{measure.DBClosedIdle},
-		Threshold: "over 1 connection closed for 20 requests",
+		Needs:     []string{measure.DBClosedIdle + "|" + measure.HostTCPOpenedActive},
+		Threshold: "over 1 connection closed for 20 requests; or, where the pool does not count them, " +
+			"1 opened to a database for 20 to 2 requests, three times as many as at half of the line, " +
+			"while at times half of those there are gone",
 		Reason: "a connection to PostgreSQL is a process and a login: milliseconds, " +
 			"where a kept one costs nothing",
 		Judge: func(e *Evidence) *Finding {
+			if c := e.churns(); c != nil {
+				return c.finding(e)
+			}
 			idle := e.AtLine.PerRequest(measure.DBClosedIdle)
 			time := e.AtLine.PerRequest(measure.DBClosedIdleTime)
 			life := e.AtLine.PerRequest(measure.DBClosedLifetime)
@@ -110,6 +115,9 @@ var databaseRules = []Rule{
 			closed := e.AtLine.PerSecond(measure.DBClosedIdle) +
 				e.AtLine.PerSecond(measure.DBClosedIdleTime) +
 				e.AtLine.PerSecond(measure.DBClosedLifetime)
+			if c := e.churns(); c != nil {
+				closed = c.second
+			}
 			return perSecond(closed), closed < 2
 		}}},
 	},

@@ -148,13 +148,23 @@ func (t *dumpedThread) head(line string) {
 // waitsOutside are the methods in which a thread counts as running while the kernel has it wait. Reading
 // is none of them: sockets are read when they have something.
 var waitsOutside = map[string]bool{
+	"java.io.FileDescriptor.sync":                         true,
 	"java.lang.ProcessHandleImpl.waitForProcessExit0":     true,
 	"java.lang.ref.Reference.waitForReferencePendingList": true,
+	"java.net.Inet4AddressImpl.getHostByAddr":             true,
+	"java.net.Inet4AddressImpl.lookupAllHostAddr":         true,
+	"java.net.Inet6AddressImpl.getHostByAddr":             true,
+	"java.net.Inet6AddressImpl.lookupAllHostAddr":         true,
 	"java.net.PlainSocketImpl.socketAccept":               true,
+	"java.net.PlainSocketImpl.socketConnect":              true,
 	"java.net.SocketInputStream.socketRead0":              true,
+	"sun.nio.ch.DatagramChannelImpl.receive0":             true,
 	"sun.nio.ch.EPoll.wait":                               true,
 	"sun.nio.ch.EPollArrayWrapper.epollWait":              true,
+	"sun.nio.ch.FileDispatcherImpl.force0":                true,
+	"sun.nio.ch.FileDispatcherImpl.lock0":                 true,
 	"sun.nio.ch.Net.accept":                               true,
+	"sun.nio.ch.Net.connect0":                             true,
 	"sun.nio.ch.Net.poll":                                 true,
 }
 
