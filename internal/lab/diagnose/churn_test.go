@@ -21,13 +21,13 @@ func TestAPoolThatKeepsTooFewConnectionsIsSeenFromOutside(t *testing.T) {
 		t.Errorf("found %v, held back %+v", names(d), d.HeldBack)
 	}
 	for name, more := range map[string][]string{
-		"as many at half of the line":     {"half host.tcp.opened_active += 18"},
-		"few":                             {"at-line host.tcp.opened_active += 8"},
-		"one for each request":            {"at-line host.tcp.opened_active += 200"},
-		"the database closes them":        {"all target.outgoing.time_wait = 0", "over target.outgoing.time_wait = 0"},
-		"as many of them all the time":    {"all target.outgoing.to.127.0.0.1:5432 = 58"},
-		"opened once, and no more":        {"over target.outgoing.to.127.0.0.1:5432 = 5"},
-		"the pool counts what it closes":  {"all db.closed.idle += 0"},
+		"as many at half of the line":    {"half host.tcp.opened_active += 18"},
+		"few":                            {"at-line host.tcp.opened_active += 8"},
+		"one for each request":           {"at-line host.tcp.opened_active += 200"},
+		"the database closes them":       {"all target.outgoing.time_wait = 0", "over target.outgoing.time_wait = 0"},
+		"as many of them all the time":   {"all target.outgoing.to.127.0.0.1:5432 = 58"},
+		"opened once, and no more":       {"over target.outgoing.to.127.0.0.1:5432 = 5"},
+		"the pool counts what it closes": {"all db.closed.idle += 0"},
 	} {
 		if d := diagnosed(t, append(lines, more...)...); d.found("database-connections-churn") != nil {
 			t.Errorf("%s: found %v", name, names(d))

@@ -61,9 +61,9 @@ var databaseRules = []Rule{
 		}},
 	},
 	{
-		Name:      "database-connections-churn",
-		Claim:     "The pool opens a connection for many queries, and closes it again",
-		Needs:     []string{measure.DBClosedIdle + "|" + measure.HostTCPOpenedActive},
+		Name:  "database-connections-churn",
+		Claim: "The pool opens a connection for many queries, and closes it again",
+		Needs: []string{measure.DBClosedIdle + "|" + measure.HostTCPOpenedActive},
 		Threshold: "over 1 connection closed for 20 requests; or, where the pool does not count them, " +
 			"1 opened to a database for 20 to 2 requests, three times as many as at half of the line, " +
 			"while at times half of those there are gone",
