@@ -1,6 +1,7 @@
 package profiler
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,9 @@ const threadDump = "1\x00threaddump\x00\x00\x00\x00"
 
 // attachWait limits how long a JVM may take to open its socket.
 const attachWait = 3 * time.Second
+
+// mostMaps is the maximum size of a process's memory map, in bytes.
+const mostMaps = 16 << 20
 
 // attachable is a JVM process whose socket can be asked for.
 type attachable struct {
@@ -116,7 +120,18 @@ func (a *attachable) examine() error {
 		return fmt.Errorf("it belongs to user %d: run plimsoll as that user, or as root", a.uid)
 	}
 	a.own = own
-	return nil
+	return a.isHotSpot()
+}
+
+// isHotSpot returns an error if the process is not HotSpot, by what it has in memory: another program
+// may end at SIGQUIT though it catches it, and OpenJ9 writes large files.
+func (a *attachable) isHotSpot() error {
+	maps, err := plainfile.Read(a.proc("maps"), mostMaps)
+	if err == nil && (!bytes.Contains(maps, []byte("/libjvm.so")) ||
+		bytes.Contains(maps, []byte("/libj9vm"))) {
+		err = errors.New("it is not HotSpot, which alone can be asked for them")
+	}
+	return err
 }
 
 // effective returns the second of the four numbers that a status line has.

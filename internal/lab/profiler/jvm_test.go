@@ -99,6 +99,13 @@ func TestWhatDoesNotListenToSIGQUITIsNotSentOne(t *testing.T) {
 	}
 }
 
+func TestAnotherProgramThatListensToSIGQUITIsNotSentOne(t *testing.T) {
+	cmd := started(t, "sh", "-c", "trap 'exit 1' QUIT; echo ready; while :; do sleep 1; done")
+	if j, err := NewJVM(cmd.Process.Pid); err == nil || !strings.Contains(err.Error(), "HotSpot") {
+		t.Errorf("%v, %v", j, err)
+	}
+}
+
 func TestAJVMThatRefusesIsAskedOnce(t *testing.T) {
 	asked := 0
 	j := &JVM{dump: func(context.Context) ([]byte, error) { asked++; return nil, errors.New("no") }}
