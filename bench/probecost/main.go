@@ -14,6 +14,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -116,7 +117,7 @@ func change(differences []float64) map[string]float64 {
 // measured is what the target does in a step, with or without the probes.
 func (s *settings) measured(
 	ctx context.Context, target load.Target, script load.Script, probed bool,
-) (cost, error) {
+) (c cost, err error) {
 	o := runner.Options{Target: target, Script: script, Loops: 1, Spare: true}
 	switch {
 	case probed && s.perf:
@@ -126,12 +127,12 @@ func (s *settings) measured(
 		}
 		defer sampler.Close()
 		var taking sync.WaitGroup
-		defer taking.Wait()
-		taking.Go(func() {
-			if _, err := sampler.Take(ctx, s.length); err != nil {
-				fmt.Fprintln(os.Stderr, "probecost:", err)
-			}
-		})
+		var failed error
+		taking.Go(func() { _, failed = sampler.Take(ctx, s.length) })
+		defer func() {
+			taking.Wait()
+			err = errors.Join(err, failed)
+		}()
 	case probed:
 		var pages []string
 		if s.metrics != "" {
@@ -162,6 +163,9 @@ func (s *settings) measured(
 		return cost{}, err
 	}
 	answers := float64(step.Totals.Ended[measure.OK])
+	if answers == 0 {
+		return cost{}, errors.New("the target answered nothing")
+	}
 	return cost{step.Totals.Goodput(), (after - before) / answers}, nil
 }
 

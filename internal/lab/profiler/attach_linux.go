@@ -63,12 +63,17 @@ func (a *attachable) enter() error {
 		return err
 	}
 	defer root.Close()
-	if a.temporary, err = root.OpenRoot("tmp"); err != nil {
+	// A target could put something else there that is waited for when it is opened.
+	a.folder, err = root.OpenFile("tmp", os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
+	if err != nil {
 		return err
 	}
-	a.folder, err = a.temporary.Open(".")
+	a.temporary, err = os.OpenRoot(descriptor(a.folder))
 	return err
 }
+
+// descriptor returns the path by which a file that is open can be opened again.
+func descriptor(f *os.File) string { return fmt.Sprintf("/proc/self/fd/%d", f.Fd()) }
 
 // proc returns the path of a file about the process.
 func (a *attachable) proc(name string) string {
@@ -148,10 +153,11 @@ func (a *attachable) dump(ctx context.Context) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, dumpWait)
 	defer cancel()
 	conn, err := a.connect(ctx)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
+		conn, err = a.open(ctx)
+	}
 	if err != nil {
-		if conn, err = a.open(ctx); err != nil {
-			return nil, err
-		}
+		return nil, err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { conn.SetDeadline(time.Unix(1, 0)) })()
@@ -165,32 +171,53 @@ func (a *attachable) dump(ctx context.Context) ([]byte, error) {
 	return answered(data)
 }
 
-// connect connects to the socket, if the process itself listens there: anyone may create such a name
-// in a shared /tmp.
+// connect connects to the socket, if the process itself listens there as its user: anyone may create such
+// a name in a shared /tmp, as a link too.
 func (a *attachable) connect(ctx context.Context) (*net.UnixConn, error) {
+	name := ".java_pid" + a.own
+	fd, err := unix.Openat(int(a.folder.Fd()), name, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	socket := os.NewFile(uintptr(fd), name)
+	defer socket.Close()
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return nil, err
+	}
+	if is.Mode&unix.S_IFMT != unix.S_IFSOCK {
+		return nil, fmt.Errorf("its /tmp/%s is not a socket", name)
+	}
 	var dialer net.Dialer
-	socket := fmt.Sprintf("/proc/self/fd/%d/.java_pid%s", a.folder.Fd(), a.own)
-	dialed, err := dialer.DialContext(ctx, "unix", socket)
+	dialed, err := dialer.DialContext(ctx, "unix", descriptor(socket))
 	if err != nil {
 		return nil, err
 	}
 	conn := dialed.(*net.UnixConn)
-	raw, err := conn.SyscallConn()
-	if err == nil {
-		var peer *unix.Ucred
-		var failed error
-		err = raw.Control(func(fd uintptr) {
-			peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-		})
-		if err = errors.Join(err, failed); err == nil && int(peer.Pid) != a.process.Pid {
-			err = fmt.Errorf("process %d listens at %s", peer.Pid, socket)
-		}
-	}
-	if err != nil {
+	if err := a.listens(conn); err != nil {
 		conn.Close()
 		return nil, err
 	}
 	return conn, nil
+}
+
+// listens returns an error if it is not the process that listens at the other end.
+func (a *attachable) listens(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err = errors.Join(err, failed); err == nil &&
+		(int(peer.Pid) != a.process.Pid || int(peer.Uid) != a.uid) {
+		err = fmt.Errorf("process %d of user %d listens at its /tmp/.java_pid%s", peer.Pid, peer.Uid,
+			a.own)
+	}
+	return err
 }
 
 // open has the JVM open its socket: a file that says so, which must belong to the JVM's user, and a

@@ -18,9 +18,11 @@ const (
 	// waits for its turn. dumpPause is the least time between two as a multiple of what the first took.
 	dumpInterval = 50 * time.Millisecond
 	dumpPause    = 4
-	// dumpWait limits the time that one dump may take, and mostDump its size in bytes.
-	dumpWait = 5 * time.Second
-	mostDump = 16 << 20
+	// dumpWait limits the time that one dump may take, dumpGrace how much later than asked the last
+	// one may end, and mostDump the size of one in bytes.
+	dumpWait  = 5 * time.Second
+	dumpGrace = 250 * time.Millisecond
+	mostDump  = 16 << 20
 )
 
 // JVM takes thread dumps of a JVM on this machine as jcmd does, through the socket that HotSpot opens
@@ -39,7 +41,7 @@ type JVM struct {
 // with the weights of Go's profiles. Each is nil if too little was seen of it.
 type Threads struct{ Processor, Waits *profile.Profile }
 
-// Take takes dumps for the given length. It returns at the latest dumpWait after its time, or soon
+// Take takes dumps for the given length. It returns at the latest dumpGrace after its time, or soon
 // after ctx has ended.
 func (j *JVM) Take(ctx context.Context, length time.Duration) (Threads, error) {
 	if j.failed != nil {
@@ -47,27 +49,35 @@ func (j *JVM) Take(ctx context.Context, length time.Duration) (Threads, error) {
 	}
 	over, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
+	late, stop := context.WithTimeout(ctx, length+dumpGrace)
+	defer stop()
 	dumps, last := stacks.NewThreadDumps(), time.Now()
 	next := time.NewTimer(dumpInterval)
 	defer next.Stop()
 	for {
 		select {
 		case <-over.Done():
-			return Threads{dumps.Processor(), dumps.Waits()}, ctx.Err()
 		case <-next.C:
 		}
+		if over.Err() != nil {
+			break
+		}
 		begun := time.Now()
-		text, err := j.dump(ctx)
+		text, err := j.dump(late)
+		if late.Err() != nil {
+			break // a dump that is not ready in time is left out
+		}
 		if err == nil {
 			err = dumps.Add(text, begun.Sub(last))
 		}
-		if err != nil && ctx.Err() == nil {
+		if err != nil {
 			j.failed = fmt.Errorf("thread dumps of the JVM: %w", err)
 			return Threads{}, j.failed
 		}
 		last = begun
 		next.Reset(max(dumpInterval, dumpPause*time.Since(begun)))
 	}
+	return Threads{dumps.Processor(), dumps.Waits()}, ctx.Err()
 }
 
 // Close releases what refers to the process. The JVM keeps its socket open.

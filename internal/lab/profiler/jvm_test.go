@@ -4,15 +4,12 @@ package profiler
 
 import (
 	"bufio"
-	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/pprof/profile"
 )
@@ -103,31 +100,5 @@ func TestAnotherProgramThatListensToSIGQUITIsNotSentOne(t *testing.T) {
 	cmd := started(t, "sh", "-c", "trap 'exit 1' QUIT; echo ready; while :; do sleep 1; done")
 	if j, err := NewJVM(cmd.Process.Pid); err == nil || !strings.Contains(err.Error(), "HotSpot") {
 		t.Errorf("%v, %v", j, err)
-	}
-}
-
-func TestAJVMThatRefusesIsAskedOnce(t *testing.T) {
-	asked := 0
-	j := &JVM{dump: func(context.Context) ([]byte, error) { asked++; return nil, errors.New("no") }}
-	for range 2 {
-		if _, err := j.Take(t.Context(), time.Minute); err == nil {
-			t.Error("it did not refuse")
-		}
-	}
-	if asked != 1 {
-		t.Errorf("asked %d times", asked)
-	}
-}
-
-func TestOnlyAThreadDumpIsTakenForOne(t *testing.T) {
-	const dump = "2026-11-29 13:00:00\nFull thread dump OpenJDK 64-Bit Server VM\n\n\"main\" #1\n"
-	if text, err := answered([]byte("0\n" + dump)); err != nil || string(text) != dump {
-		t.Errorf("%q, %v", text, err)
-	}
-	for _, bad := range []string{"", "0\n", "0\nhello\n", "101\n" + dump, dump,
-		"0\n" + dump + strings.Repeat("x", mostDump)} {
-		if text, err := answered([]byte(bad)); err == nil {
-			t.Errorf("%.40q is taken for %.40q", bad, text)
-		}
 	}
 }

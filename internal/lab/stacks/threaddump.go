@@ -15,9 +15,13 @@ const (
 	// leastRunning is how often threads must be seen running for a profile of the processor time: of
 	// fewer, a third of its shares would be off by a fifth of the whole.
 	leastRunning = 50
-	// mostThreads limits the threads of a dump.
+	// mostThreads limits the threads of a dump whose processor time is kept.
 	mostThreads = 100_000
+	// mostName limits a frame in a dump, in bytes, and mostNames all different ones.
+	mostName, mostNames = 1 << 10, 16 << 20
 )
+
+var errNames = fmt.Errorf("the names in them have more than %d MiB", mostNames>>20)
 
 // ThreadDumps makes profiles from many thread dumps of a JVM, as Thread.print of jcmd prints them: of
 // where threads ran, and of where they waited for locks. All threads of a dump are seen at the same
@@ -30,11 +34,14 @@ type ThreadDumps struct {
 	used   int64
 	before map[string]int64
 	seen   int // running threads
+	// frames are the different frames of all dumps. A name is "" for what is not shown.
+	frames map[string]Frame
+	names  int // their size in bytes
 }
 
 // NewThreadDumps returns an empty ThreadDumps.
 func NewThreadDumps() *ThreadDumps {
-	return &ThreadDumps{running: NewBuilder(0), waiting: newWaits(0)}
+	return &ThreadDumps{running: NewBuilder(0), waiting: newWaits(0), frames: map[string]Frame{}}
 }
 
 // dumpedThread is a thread in a dump.
@@ -68,7 +75,11 @@ func (d *ThreadDumps) Add(text []byte, since time.Duration) error {
 			t = dumpedThread{stack: t.stack[:0]}
 			t.head(line)
 		case isFrame && len(t.stack) < mostDepth:
-			if f, ok := dumpedFrame(at); ok {
+			f, err := d.frame(at)
+			if err != nil {
+				return err
+			}
+			if f.Function != "" {
 				t.stack = append(t.stack, f)
 			}
 		case waitsForLock(rest):
@@ -81,20 +92,20 @@ func (d *ThreadDumps) Add(text []byte, since time.Duration) error {
 
 // add adds a thread, and keeps in now what it has used.
 func (d *ThreadDumps) add(t *dumpedThread, now map[string]int64, since time.Duration) error {
-	if len(t.stack) == 0 {
-		return nil
-	}
 	if len(now) == mostThreads {
 		return fmt.Errorf("a dump has more than %d threads", mostThreads)
 	}
 	used := int64(0)
 	if t.address != "" && t.used >= 0 {
-		now[t.address] = t.used
-		if d.before != nil {
-			used = max(t.used-d.before[t.address], 0)
-			d.used = sum(d.used, used)
+		now[strings.Clone(t.address)] = t.used
+		if d.before != nil { // no thread uses more than passes
+			used = min(max(t.used-d.before[t.address], 0), since.Nanoseconds())
 		}
 	}
+	if len(t.stack) == 0 {
+		return nil
+	}
+	d.used = sum(d.used, used)
 	if t.waits {
 		return d.waiting.Add(t.stack, 1, since.Nanoseconds())
 	}
@@ -145,9 +156,12 @@ func (t *dumpedThread) head(line string) {
 	}
 }
 
-// waitsOutside are the methods in which a thread counts as running while the kernel has it wait. Reading
-// is none of them: sockets are read when they have something.
+// waitsOutside are the methods in which a thread counts as running while the kernel has it wait. To read a
+// file is not one of them.
 var waitsOutside = map[string]bool{
+	"io.netty.channel.epoll.Native.epollWait":             true,
+	"io.netty.channel.epoll.Native.epollWait0":            true,
+	"io.netty.channel.uring.Native.ioUringEnter":          true,
 	"java.io.FileDescriptor.sync":                         true,
 	"java.lang.ProcessHandleImpl.waitForProcessExit0":     true,
 	"java.lang.ref.Reference.waitForReferencePendingList": true,
@@ -179,19 +193,36 @@ func waitsForLock(note string) bool {
 		(strings.HasPrefix(class, "Reentrant") || strings.HasPrefix(class, "StampedLock"))
 }
 
-// dumpedFrame parses "shop.Cart.total(Cart.java:12)". Classes that the JVM makes for lambdas are left
-// out: their names are other ones in each run, and the code's own method follows.
-func dumpedFrame(text string) (Frame, bool) {
+// frame returns what a frame in a dump means, without a name if it is not shown. It keeps copies: dumps
+// are large, and nearly all of their frames were in the one before.
+func (d *ThreadDumps) frame(text string) (Frame, error) {
+	if f, known := d.frames[text]; known {
+		return f, nil
+	}
+	if len(text) > mostName {
+		return Frame{}, nil
+	}
+	if d.names += len(text); d.names > mostNames {
+		return Frame{}, errNames
+	}
+	text = strings.Clone(text)
+	f := dumpedFrame(text)
+	d.frames[text] = f
+	return f, nil
+}
+
+// dumpedFrame parses "shop.Cart.total(Cart.java:12)". Classes that the JVM makes for lambdas get no name:
+// theirs are other ones in each run, and the code's own method follows.
+func dumpedFrame(text string) Frame {
 	method, source, ok := strings.Cut(text, "(")
-	if !ok || strings.Contains(method, "$$Lambda") || strings.ContainsAny(method, " \t") {
-		return Frame{}, false
+	if !ok || method == "" || strings.Contains(method, "$$Lambda") || strings.ContainsAny(method, " \t") {
+		return Frame{}
 	}
 	line := 0
 	if i := strings.LastIndexByte(source, ':'); i >= 0 {
 		line, _ = strconv.Atoi(strings.TrimSuffix(source[i+1:], ")"))
 	}
-	f := javaFrame(method, max(line, 0))
-	return f, f.Function != ""
+	return javaFrame(method, max(line, 0))
 }
 
 // IsThreadDump reports whether a text begins as thread dumps do: with a title, after the time.

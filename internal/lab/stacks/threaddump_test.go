@@ -132,18 +132,43 @@ func TestTheProcessorTimeOfThreadsGoesToWhereTheyWereSeenRunning(t *testing.T) {
 }
 
 func TestThreadDumpsInWhichTooLittleIsSeenAreNoProfile(t *testing.T) {
-	none := strings.Replace(works, "cpu=12.30ms ", "", 1)
-	for name, threads := range map[string][]string{
-		"waits only": {waitsForWork, readsRequests}, "too few": {works}, "before JDK 11": {none, none},
+	for name, c := range map[string]struct {
+		thread string
+		seen   int
+		want   bool
+	}{
+		"often enough":  {works, 50, true},
+		"too few":       {works, 49, false},
+		"waits only":    {readsRequests, 100, false},
+		"before JDK 11": {strings.Replace(works, "cpu=12.30ms ", "", 1), 100, false},
 	} {
 		d := stacks.NewThreadDumps()
-		for range 40 {
-			if err := d.Add(threadDump(threads...), time.Second); err != nil {
+		for n := range 1 + c.seen { // in the first it is not known how much was used
+			thread := strings.Replace(c.thread, "cpu=12.30ms", fmt.Sprintf("cpu=%d.00ms", n), 1)
+			if err := d.Add(threadDump(waitsForWork, thread), time.Second); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if d.Processor() != nil || d.Waits() != nil {
+		if (d.Processor() != nil) != c.want || d.Waits() != nil {
 			t.Errorf("%s: %v, %v", name, d.Processor(), d.Waits())
+		}
+	}
+}
+
+func TestAThreadUsesNoMoreThanTimePasses(t *testing.T) {
+	d := stacks.NewThreadDumps()
+	for n := range 61 {
+		used := []string{"cpu=1.00ms", "cpu=900000000000000.00ms"}[n%2]
+		thread := strings.Replace(works, "cpu=12.30ms", used, 1)
+		another := strings.Replace(strings.Replace(works, "tid=0x7", "tid=0x8", 1), "cpu=12.30ms",
+			fmt.Sprintf("cpu=%d.00ms", n), 1)
+		if err := d.Add(threadDump(thread, another), time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for stack, used := range weights(d.Processor()) {
+		if used <= 0 || used > 61*2e9 {
+			t.Errorf("%s: %d ns in 61 s", stack, used)
 		}
 	}
 }
@@ -160,10 +185,11 @@ func TestAThreadDumpIsKnownByItsHead(t *testing.T) {
 	}
 }
 
-func TestAThreadDumpCannotBeTooLarge(t *testing.T) {
+func TestWhatIsKeptOfThreadDumpsIsBounded(t *testing.T) {
 	d := stacks.NewThreadDumps()
 	deep := entersMonitor + strings.Repeat("\tat shop.Cart.total(Cart.java:12)\n", 30_000)
-	if err := d.Add(threadDump(deep), time.Second); err != nil {
+	long := "\tat shop." + strings.Repeat("x", 5000) + "(Cart.java:12)\n"
+	if err := d.Add(threadDump(deep+long), time.Second); err != nil {
 		t.Errorf("a deep stack is cut off, and not refused: %v", err)
 	}
 	for _, bad := range []string{"\tat \n", "\tat ()\n", "\tat a(:-7)\n", "\tat a(b\n", "\t- waiting to lock "} {
@@ -171,7 +197,29 @@ func TestAThreadDumpCannotBeTooLarge(t *testing.T) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}
-	if err := d.Waits().CheckValid(); err != nil {
+	p := d.Waits()
+	if err := p.CheckValid(); err != nil {
 		t.Error(err)
+	}
+	for _, s := range p.Sample {
+		if len(s.Location) > 10_000 {
+			t.Errorf("a stack of %d frames", len(s.Location))
+		}
+	}
+	for _, f := range p.Function {
+		if len(f.Name) > 1024 {
+			t.Errorf("a name of %d bytes", len(f.Name))
+		}
+	}
+	var err error
+	for n := 0; err == nil && n < 40; n++ { // 1 MB of new names each
+		var names strings.Builder
+		for i := range 1000 {
+			fmt.Fprintf(&names, "\tat %d.%d.%s(X.java:1)\n", n, i, strings.Repeat("x", 980))
+		}
+		err = d.Add(threadDump(entersMonitor+names.String()), time.Second)
+	}
+	if err == nil || !strings.Contains(err.Error(), "16 MiB") {
+		t.Errorf("40 MB of names: %v", err)
 	}
 }
