@@ -49,13 +49,17 @@ func main() {
 	var s settings
 	flag.StringVar(&s.url, "url", "http://127.0.0.1:18800/", "the target")
 	flag.StringVar(&s.metrics, "metrics", "", "its metrics page; empty is none")
-	flag.IntVar(&s.pid, "pid", 0, "its process")
+	flag.IntVar(&s.pid, "pid", 0, "its process, which has to be named")
 	flag.IntVar(&s.pairs, "pairs", 12, "how many pairs")
 	flag.IntVar(&s.clients, "connections", 64, "connections that are kept busy")
 	flag.DurationVar(&s.length, "length", 4*time.Second, "of each measurement")
 	flag.BoolVar(&s.deep, "deep", false, "with the kernel's events too")
 	flag.BoolVar(&s.perf, "perf", false, "the kernel's profile of the processor time, and nothing else")
 	flag.Parse()
+	if s.pid == 0 {
+		fmt.Fprintln(os.Stderr, "probecost: name the target's process: --pid N")
+		os.Exit(2)
+	}
 	if err := run(&s); err != nil {
 		fmt.Fprintln(os.Stderr, "probecost:", err)
 		os.Exit(2)
@@ -121,13 +125,12 @@ func (s *settings) measured(
 	o := runner.Options{Target: target, Script: script, Loops: 1, Spare: true}
 	switch {
 	case probed && s.perf:
-		sampler, err := kernel.OpenSampler(s.pid)
-		if err != nil {
-			return cost{}, err
+		sampler, failed := kernel.OpenSampler(s.pid)
+		if failed != nil {
+			return cost{}, failed
 		}
 		defer sampler.Close()
 		var taking sync.WaitGroup
-		var failed error
 		taking.Go(func() { _, failed = sampler.Take(ctx, s.length) })
 		defer func() {
 			taking.Wait()
