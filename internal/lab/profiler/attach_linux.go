@@ -2,6 +2,7 @@ package profiler
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 
 	"plimsoll/internal/plainfile"
@@ -94,38 +96,39 @@ func (a *attachable) close() error {
 // examine reads what the process's status says. A JVM that does not catch SIGQUIT (-Xrs) would be
 // ended by it.
 func (a *attachable) examine() error {
-	status, err := plainfile.Read(a.proc("status"), 64<<10)
+	process, err := procfs.NewProc(a.process.Pid)
 	if err != nil {
 		return err
 	}
-	own, caught := strconv.Itoa(a.process.Pid), uint64(0)
-	for line := range strings.Lines(string(status)) {
-		key, rest, _ := strings.Cut(line, ":")
-		values := strings.Fields(rest)
-		if len(values) == 0 {
-			continue
-		}
-		switch key {
-		case "NSpid": // in a container it differs
-			own = values[len(values)-1]
-		case "Uid":
-			a.uid, err = effective(values, err)
-		case "Gid":
-			a.gid, err = effective(values, err)
-		case "SigCgt":
-			caught, _ = strconv.ParseUint(values[0], 16, 64)
-		}
+	status, err := process.NewStatus()
+	if err != nil {
+		return err
 	}
+	a.uid, a.gid, a.own = int(status.UIDs[1]), int(status.GIDs[1]), strconv.Itoa(a.process.Pid)
+	if n := len(status.NSpids); n > 0 { // in a container it differs
+		a.own = strconv.FormatUint(status.NSpids[n-1], 10)
+	}
+	caught, err := a.caught()
 	switch {
 	case err != nil:
-		return fmt.Errorf("%s: %w", a.proc("status"), err)
+		return err
 	case caught&(1<<(syscall.SIGQUIT-1)) == 0:
 		return errors.New("it does not listen to SIGQUIT, which asks for them (-Xrs)")
 	case os.Geteuid() != 0 && os.Geteuid() != a.uid:
 		return fmt.Errorf("it belongs to user %d: run plimsoll as that user, or as root", a.uid)
 	}
-	a.own = own
 	return a.isHotSpot()
+}
+
+// caught returns the signals that the process catches, which procfs does not parse: bit 0 is signal 1.
+func (a *attachable) caught() (uint64, error) {
+	status, err := plainfile.Read(a.proc("status"), 64<<10)
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(status), "\nSigCgt:")
+	mask, _, _ := strings.Cut(rest, "\n")
+	return strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
 }
 
 // isHotSpot returns an error if the process is not HotSpot, by what it has in memory: another program
@@ -137,15 +140,6 @@ func (a *attachable) isHotSpot() error {
 		err = errors.New("it is not HotSpot, which alone can be asked for them")
 	}
 	return err
-}
-
-// effective returns the second of the four numbers that a status line has.
-func effective(values []string, before error) (int, error) {
-	if len(values) < 2 {
-		return 0, errors.Join(before, errors.New("it has no effective user"))
-	}
-	n, err := strconv.Atoi(values[1])
-	return n, errors.Join(before, err)
 }
 
 // dump is JVM.dump.
@@ -235,7 +229,7 @@ func (a *attachable) open(ctx context.Context) (*net.UnixConn, error) {
 	file.Close()
 	if err == nil {
 		// It may have got another number, or set aside the signal, since it was looked at.
-		if err = a.examine(); err == nil {
+		if err = cmp.Or(a.examine(), ctx.Err()); err == nil {
 			err = a.process.Signal(syscall.SIGQUIT)
 		}
 	}
