@@ -97,7 +97,7 @@ func (d *ThreadDumps) add(t *dumpedThread, now map[string]int64, since time.Dura
 	}
 	used := int64(0)
 	if t.address != "" && t.used >= 0 {
-		now[strings.Clone(t.address)] = t.used
+		now[t.address] = t.used
 		if d.before != nil { // no thread uses more than passes
 			used = min(max(t.used-d.before[t.address], 0), since.Nanoseconds())
 		}
@@ -193,8 +193,8 @@ func waitsForLock(note string) bool {
 		(strings.HasPrefix(class, "Reentrant") || strings.HasPrefix(class, "StampedLock"))
 }
 
-// frame returns what a frame in a dump means, without a name if it is not shown. It keeps copies: dumps
-// are large, and nearly all of their frames were in the one before.
+// frame returns what a frame in a dump means, without a name if it is not shown. Nearly all frames were in
+// the dump before. What it keeps are parts of lines, which are copies of their own.
 func (d *ThreadDumps) frame(text string) (Frame, error) {
 	if f, known := d.frames[text]; known {
 		return f, nil
@@ -205,7 +205,6 @@ func (d *ThreadDumps) frame(text string) (Frame, error) {
 	if d.names += len(text); d.names > mostNames {
 		return Frame{}, errNames
 	}
-	text = strings.Clone(text)
 	f := dumpedFrame(text)
 	d.frames[text] = f
 	return f, nil
