@@ -65,18 +65,18 @@ func timed(t *measure.Totals) bool {
 	return t.Sent > 0 && float64(t.Lag.Count()) >= fewestTimed*float64(t.Sent)
 }
 
-// excuse is what of a step's slowness may be its generator's: a delay, in nanoseconds, of all requests
-// but a share.
+// excuse is what of a step's slowness may be its generator's: slack is a delay in nanoseconds of all
+// requests but a share, exempt, which may be delayed by more.
 type excuse struct {
-	slack int64
-	but   float64
+	slack  int64
+	exempt float64
 }
 
 // excuses returns what a late generator may have caused in steps, in two ways: the longest lateness is
 // often several times as long as the 99th percentile, by which 1 in 100 requests may have been sent later,
 // and as many answers read later.
 func excuses(steps []*measure.Totals) []excuse {
-	longest, usual := excuse{}, excuse{but: .02}
+	longest, usual := excuse{}, excuse{exempt: .02}
 	mostly := true
 	for _, t := range steps {
 		longest.slack = max(longest.slack, slack(t))
@@ -109,7 +109,7 @@ func slowAnyway(v *view, by excuse, objectives SLO, rng *rand.Rand) bool {
 		}
 		block := stats.BlockLength(slow)
 		effect := stats.DesignEffect(slow, all, block)
-		if stats.Share(slow, all, effect, block, confidence, rng).Low > o.Share+by.but {
+		if stats.Share(slow, all, effect, block, confidence, rng).Low > o.Share+by.exempt {
 			return true
 		}
 	}
