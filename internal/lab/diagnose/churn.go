@@ -65,11 +65,7 @@ func (e *Evidence) churns() *churned {
 // falls reports whether a gauge falls by fewerKept, near the line or beyond it, from what it was before.
 func (e *Evidence) falls(name string) bool {
 	most := 0.0
-	for i := range e.Run.Steps {
-		m := &Moment{Step: &e.Run.Steps[i]}
-		if e.Line == 0 || m.Step.Plan.Rate < fromLine*e.Line {
-			continue
-		}
+	for m := range e.stepsFromTheLine() {
 		values, _, _ := m.values(name)
 		for _, v := range values {
 			if v <= fewerKept*most {

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -55,12 +56,20 @@ const fromLine = .95
 // fromTheLineOn returns a gauge over all steps near the line and beyond it. A value that is sampled
 // rarely may be missing in any single step.
 func (e *Evidence) fromTheLineOn(name string) (g gauge) {
-	for i := range e.Run.Steps {
-		m := &Moment{Step: &e.Run.Steps[i], near: e.Run.Manifest.Machine.TargetLocal}
-		if e.Line == 0 || m.Step.Plan.Rate < fromLine*e.Line {
-			continue
-		}
+	for m := range e.stepsFromTheLine() {
 		g.add(m, name)
 	}
 	return g
+}
+
+// stepsFromTheLine yields the steps near the line and beyond it, in their order.
+func (e *Evidence) stepsFromTheLine() iter.Seq[*Moment] {
+	return func(yield func(*Moment) bool) {
+		for i := range e.Run.Steps {
+			m := &Moment{Step: &e.Run.Steps[i], near: e.Run.Manifest.Machine.TargetLocal}
+			if e.Line > 0 && m.Step.Plan.Rate >= fromLine*e.Line && !yield(m) {
+				return
+			}
+		}
+	}
 }
