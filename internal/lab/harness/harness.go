@@ -76,7 +76,9 @@ type harness struct {
 	notes []string // what could not be done; goes into the result
 	// server is the Server field of the target's first answer.
 	server string
-	ahead  bool // the generator takes precedence over the target
+	// runtime is what the target is written in, a constant of package measure; empty if not known.
+	runtime string
+	ahead   bool // the generator takes precedence over the target
 	// processor takes processor profiles instead of Pprof; nil if nothing else does.
 	processor processorProfiler
 	threads   threadProfiler // nil if the target is not a JVM
@@ -111,7 +113,9 @@ func Run(ctx context.Context, o Options) (*record.Result, error) {
 	}
 	h.server = tried.Server
 	h.find()
-	w, err := record.Create(o.Dir, h.manifest())
+	m := h.manifest()
+	h.runtime = m.Machine.TargetRuntime
+	w, err := record.Create(o.Dir, m)
 	if err != nil {
 		return nil, err
 	}

@@ -12,7 +12,6 @@ import (
 
 	"plimsoll/internal/lab/kernel"
 	"plimsoll/internal/lab/measure"
-	"plimsoll/internal/lab/probe"
 	"plimsoll/internal/lab/profiler"
 	"plimsoll/internal/lab/scrape"
 	"plimsoll/internal/lab/symbols"
@@ -32,8 +31,7 @@ type threadProfiler interface {
 
 // openThreads prepares thread dumps of a JVM, unless a command was named that profiles it.
 func (h *harness) openThreads() (end func()) {
-	if h.o.PID == 0 || h.o.ProfileCommand != "" ||
-		probe.RuntimeOf(h.o.PID).Name != measure.RuntimeJVM {
+	if h.o.PID == 0 || h.o.ProfileCommand != "" || h.runtime != measure.RuntimeJVM {
 		return func() {}
 	}
 	threads, err := profiler.NewJVM(h.o.PID)
