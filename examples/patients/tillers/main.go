@@ -14,8 +14,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-
 	"plimsoll/examples/patients/postgres"
 	"plimsoll/examples/patients/ward"
 	"plimsoll/examples/patients/work"
@@ -24,7 +22,9 @@ import (
 const (
 	// connections leave some of PostgreSQL's hundred to others.
 	connections = 80
-	boats       = 5000
+	// unset is how many idle ones database/sql keeps if nobody says.
+	unset = 2
+	boats = 5000
 )
 
 const tables = `DROP TABLE IF EXISTS boats, repairs, tickets;
@@ -40,9 +40,12 @@ ANALYZE boats, repairs`
 func main() { ward.Main(boatyard) }
 
 func boatyard(p *ward.Patient) (http.Handler, error) {
-	db, err := open(p)
+	db, err := postgres.Open(p, connections, tables)
 	if err != nil {
 		return nil, err
+	}
+	if !p.Cured {
+		db.SetMaxIdleConns(unset)
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		page, err := admit(r.Context(), db, rand.IntN(boats))
@@ -52,27 +55,6 @@ func boatyard(p *ward.Patient) (http.Handler, error) {
 		}
 		fmt.Fprintf(w, "%s\n%s\n", page, work.Do(2))
 	}), nil
-}
-
-// open makes the tables, and the pool that the requests share.
-func open(p *ward.Patient) (*sql.DB, error) {
-	address, err := postgres.Address()
-	if err != nil {
-		return nil, err
-	}
-	db, err := sql.Open("pgx", address)
-	if err != nil {
-		return nil, fmt.Errorf("PATIENT_DATABASE: %w", err)
-	}
-	p.OnEnd(func() { db.Close() })
-	db.SetMaxOpenConns(connections)
-	if p.Cured {
-		db.SetMaxIdleConns(connections)
-	}
-	if _, err := db.ExecContext(p.Context, tables); err != nil {
-		return nil, fmt.Errorf("make the tables: %w", err)
-	}
-	return db, nil
 }
 
 // history finds a boat, and what was done to its tiller, the latest first.
