@@ -114,3 +114,20 @@ func Trend(series []float64) (p float64) {
 	}
 	return min(2*normalTail((math.Abs(s)-1)/math.Sqrt(variance)), 1)
 }
+
+// ShareTrend returns how clearly the share bad ÷ total of the events in a series of windows rises
+// with the number of events before, in standard deviations; it is negative if the share falls
+// (Cochran 1954, Armitage 1955). designEffect is how many events are bad together. It is 0 if there
+// is no information.
+func ShareTrend(bad, total []float64, designEffect float64) float64 {
+	n := sum(total)
+	share := quotient(sum(bad), n)
+	rises, squares, before := 0.0, 0.0, 0.0
+	for i := range bad {
+		x := before + total[i]/2 - n/2 // the weighted mean of these is 0
+		rises += (bad[i] - share*total[i]) * x
+		squares += total[i] * x * x
+		before += total[i]
+	}
+	return quotient(rises, math.Sqrt(share*(1-share)*squares*designEffect))
+}

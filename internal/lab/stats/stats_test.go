@@ -286,3 +286,22 @@ func TestNeededIsHowManyProveTheShareThatIsAllowed(t *testing.T) {
 		t.Errorf("as many as are allowed can prove nothing, and %v is said to", n)
 	}
 }
+
+func TestAShareThatFallsWithTheEventsIsATrend(t *testing.T) {
+	all := []float64{100, 400, 100, 400}
+	for _, c := range []struct {
+		bad    []float64
+		effect float64
+		want   float64
+	}{
+		{[]float64{5, 20, 5, 20}, 1, 0},
+		{[]float64{10, 36, 4, 8}, 1, -4.572},
+		{[]float64{10, 36, 4, 8}, 4, -4.572 / 2},
+		{[]float64{2, 8, 9, 36}, 1, 4.508},
+		{[]float64{0, 0, 0, 0}, 1, 0},
+	} {
+		if got := stats.ShareTrend(c.bad, all, c.effect); math.Abs(got-c.want) > .001 {
+			t.Errorf("%v: %.3f, not %.3f", c.bad, got, c.want)
+		}
+	}
+}

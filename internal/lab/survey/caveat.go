@@ -48,6 +48,10 @@ const carriedMore = 0.05
 // another reports that the service changed, so that the survey looked for its line twice.
 func (s *surveyor) another() caveat {
 	if s.before.Point == 0 {
+		if s.cold.times > 0 {
+			return caveat{record.CaveatChanges, s.wasCold() + ", so it was cold; only the steps since " +
+				"count: survey again"}
+		}
 		if s.outran == 0 {
 			return caveat{}
 		}
@@ -164,27 +168,39 @@ func refusal(t *measure.Totals) string {
 
 // regardless runs after the gentle steps. It looks for an objective that even gentle load breaks,
 // where requests do not wait for each other: then no rate decides whether the objective holds. If
-// the steps do not settle this, it measures for longer.
-func (s *surveyor) regardless() (caveat, error) {
+// the steps do not settle this, it measures for longer; so it does before it says so, because a
+// service that is warming up looks the same for a few seconds. warming is the objective that such a
+// service breaks less and less often.
+func (s *surveyor) regardless() (c caveat, warming *slo.Objective, err error) {
 	for i := range s.o.SLO {
 		o := &s.o.SLO[i]
 		for more := 0; ; more++ {
 			in := s.always(o, sureOfRoom)
-			if in.High < o.Share || in.Point == 0 || in.Low > o.Share || more == mostLonger {
-				if in.High >= o.Share && in.Point > 0 {
-					return alwaysBroken(o, in), nil
-				}
+			if in.High < o.Share || in.Point == 0 {
 				break
+			}
+			if in.Low > o.Share && more > 0 || more == mostLonger {
+				before, is := s.warming(o)
+				if !is && s.cold.times == 0 {
+					return alwaysBroken(o, in), nil, nil
+				}
+				if s.cold.times == 0 {
+					s.cold.broke, s.cold.objective = before, o
+				}
+				if !is || s.cold.times == mostCold {
+					return s.stillCold(o), nil, nil
+				}
+				return caveat{}, o, nil
 			}
 			rate := niceRate(s.good * s.set.gentleHigh)
 			if _, err := s.do(s.plan(rate, longer*s.set.noiseLength, s.set.bracketSettle,
 				"gentle, and long enough to see how many requests break "+o.Text+" at any rate",
 			)); err != nil {
-				return caveat{}, err
+				return caveat{}, nil, err
 			}
 		}
 	}
-	return caveat{}, nil
+	return caveat{}, nil, nil
 }
 
 // sureOfRoom is the confidence that an objective leaves room for load. It is high because the check
@@ -220,7 +236,7 @@ func (s *surveyor) noWorse(t *trial) bool {
 			continue
 		}
 		badBelow, allBelow := 0.0, 0.0
-		for _, u := range s.trials {
+		for _, u := range s.trials[max(s.cold.until-1, 0):] {
 			if u.rate < t.rate && u.broke == "" && u.judgement.Verdict != record.Invalid {
 				b, n := u.view.counts(o)
 				badBelow, allBelow = badBelow+total(b), allBelow+total(n)

@@ -141,23 +141,31 @@ func (s *surveyor) crossing(o *slo.Objective, points []point, low, high float64)
 
 // always returns the share of requests that broke an objective in the gentle steps, where requests
 // hardly wait for each other. If none did, the share counts as zero: a few seconds cannot show less
-// than a fraction of what is allowed, and a smaller share hardly moves the line. A rate that did not
-// pass before the service changed was not gentle, however low it is now.
+// than a fraction of what is allowed, and a smaller share hardly moves the line.
 func (s *surveyor) always(o *slo.Objective, sure float64) stats.Interval {
 	bad, all := 0.0, 0.0
-	for i, t := range s.trials {
-		if i < s.since && t.rate > 0 && !t.carried {
-			continue
-		}
-		if t.rate <= .55*s.good && t.broke == "" && t.judgement.Verdict != record.Invalid {
-			b, n := t.view.counts(o)
-			bad, all = bad+total(b), all+total(n)
-		}
+	for _, t := range s.undisturbed() {
+		b, n := t.view.counts(o)
+		bad, all = bad+total(b), all+total(n)
 	}
 	if bad == 0 {
 		return stats.Interval{}
 	}
 	return stats.Binomial(bad, all, sure)
+}
+
+// undisturbed returns the gentle trials, in which requests hardly wait for each other. A rate that
+// did not pass before the service changed was not gentle, however low it is now.
+func (s *surveyor) undisturbed() (gentle []*trial) {
+	for i, t := range s.trials {
+		if i < s.cold.until || i < s.since && t.rate > 0 && !t.carried {
+			continue
+		}
+		if t.rate <= .55*s.good && t.broke == "" && t.judgement.Verdict != record.Invalid {
+			gentle = append(gentle, t)
+		}
+	}
+	return gentle
 }
 
 // points returns what the trials in [from, to) show about an objective.

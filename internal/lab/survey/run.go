@@ -79,11 +79,8 @@ func (s *surveyor) survey() error {
 	if err != nil || s.good == 0 {
 		return err
 	}
-	if err := s.gentle(); err != nil {
-		return err
-	}
-	c, err := s.regardless()
-	if err != nil {
+	c, found, err := s.settled(found)
+	if err != nil || s.good == 0 {
 		return err
 	}
 	if c.word != "" {
@@ -108,6 +105,23 @@ func (s *surveyor) survey() error {
 		return err
 	}
 	return s.recover()
+}
+
+// settled measures at gentle load, and begins again as long as the service is warming up. found tells
+// whether the line is between two rates that were tried. c says why there is none.
+func (s *surveyor) settled(found bool) (c caveat, between bool, err error) {
+	for {
+		if err := s.gentle(); err != nil {
+			return caveat{}, false, err
+		}
+		c, warming, err := s.regardless()
+		if err != nil || warming == nil {
+			return c, found, err
+		}
+		if found, err = s.beginAgain(warming); err != nil {
+			return caveat{}, false, err
+		}
+	}
 }
 
 // conclude fills in the result from the steps so far.

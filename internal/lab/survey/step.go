@@ -68,6 +68,7 @@ type surveyor struct {
 	// it passed; outruns is how often that was so.
 	outran   float64
 	outruns  int
+	cold     coldness
 	checking bool // whether the service has come back
 	// disturbed is how many steps were repeated because a hypervisor delayed the generator.
 	disturbed int
@@ -286,12 +287,12 @@ func (s *surveyor) alive(broken *trial) error {
 	return err
 }
 
-// judge gives a step its verdict, together with all steps at its rate in the same phase.
+// judge gives a step its verdict, together with all steps at its rate in the same phase that count.
 func (s *surveyor) judge(t *trial) {
 	j := record.Judgement{Step: t.step.Plan.Number, Rate: t.rate, Goodput: t.view.goodput(s.rng)}
 	var same []view
 	var totals []*measure.Totals
-	for _, u := range s.trials {
+	for _, u := range s.trials[s.cold.until:] {
 		if u == t || u.rate == t.rate && u.step.Plan.Phase == t.step.Plan.Phase && u.usable() {
 			same = append(same, u.view)
 			totals = append(totals, &u.step.Totals)

@@ -1,0 +1,85 @@
+package survey
+
+import (
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"plimsoll/internal/lab/queue"
+	"plimsoll/internal/lab/record"
+	"plimsoll/internal/lab/reference"
+)
+
+// coldCache is a service with an empty cache. One in twelve requests whose key is not in it takes
+// longer than 50 ms. With all keys in the cache its line is at 1,500 a second.
+func coldCache(keys int) *simBench {
+	c := reference.Cache{
+		Workers: 8, Keys: keys, Hit: queue.Exponential(5 * ms), Miss: queue.Exponential(20 * ms),
+	}
+	return &simBench{service: c.New(1), seed: 1}
+}
+
+// begun counts how often a survey begins again.
+func begun(o *Options) (times *int) {
+	times = new(int)
+	o.Tell = func(e Event) {
+		if strings.Contains(e.Text, "warming up; looking for its line from the beginning") {
+			*times++
+		}
+	}
+	return times
+}
+
+func TestTheLineOfAServiceThatWarmsUpIsThatOfTheWarmOne(t *testing.T) {
+	o := Options{SLO: parsed(t, "p99<50ms"), Seed: 1}
+	times := begun(&o)
+	r := run(t, coldCache(8000), o)
+	l := r.Line
+	if !l.Found || l.Interval.Low > 1500 || l.Interval.High < 1300 || *times == 0 {
+		t.Errorf("begun again %d times: %+v", *times, l)
+	}
+	if l.Caveat != record.CaveatChanges || !strings.Contains(l.Why, "fewer and fewer later, so it was cold") {
+		t.Errorf("%q: %s", l.Caveat, l.Why)
+	}
+}
+
+// thawing is a service that keeps four in a hundred requests for 100 ms at first, and ever fewer
+// the more it has answered.
+type thawing struct {
+	answered float64
+	rng      *rand.Rand
+}
+
+func (s *thawing) Offer(now int64, _ int) (done int64, status int) {
+	s.answered++
+	if s.rng.Float64() < .04*math.Exp(-s.answered/6e5) {
+		return now + 100*ms, reference.Good
+	}
+	return now + 30*ms, reference.Good
+}
+
+func TestAServiceThatIsStillColdIsNotSaidToBreakAnObjectiveForGood(t *testing.T) {
+	o := Options{SLO: parsed(t, "p99<50ms"), Seed: 1, Limit: 8000}
+	times := begun(&o)
+	l := run(t, &simBench{service: &thawing{rng: rand.New(rand.NewPCG(1, 1))}, seed: 1}, o).Line
+	if l.Found || l.Caveat != record.CaveatChanges || *times == 0 ||
+		!strings.Contains(l.Why, "may still be warming up") {
+		t.Errorf("begun again %d times: %+v", *times, l)
+	}
+}
+
+func TestASurveyDoesNotBeginAgainWhereAsManyRequestsAsBeforeAreSlow(t *testing.T) {
+	for i := range reference.Kinds {
+		k := &reference.Kinds[i]
+		if k.Name != "1 % take 300 ms, p99" {
+			continue
+		}
+		o := Options{SLO: parsed(t, k.SLO), Seed: 1}
+		times := begun(&o)
+		l := run(t, &simBench{kind: k, service: k.New(1), seed: 1}, o).Line
+		if l.Caveat != record.CaveatAlways || *times != 0 {
+			t.Errorf("begun again %d times: %+v", *times, l)
+		}
+	}
+}
