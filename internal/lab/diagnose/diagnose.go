@@ -47,6 +47,7 @@ func Run(run *record.Run) *Diagnosis {
 			cmp.Compare(worth(&b), worth(&a)))
 	})
 	e.causesFirst(d.Findings)
+	d.verify(e)
 	for _, text := range e.unread {
 		d.NotJudged = append(d.NotJudged, NotJudged{"all that need it", text})
 	}
@@ -55,8 +56,7 @@ func Run(run *record.Run) *Diagnosis {
 	return d
 }
 
-// settle computes the gains that depend on other findings, and says how to verify each finding
-// whose rule does not.
+// settle computes the gains that depend on other findings.
 func (d *Diagnosis) settle(e *Evidence) {
 	// Once a single thread wastes less, it has time for what it could not do before.
 	elsewhere := slices.ContainsFunc(d.Findings, func(f Finding) bool {
@@ -67,6 +67,13 @@ func (d *Diagnosis) settle(e *Evidence) {
 		if f.saves != nil {
 			f.Gain, f.saves, f.spares = e.processorGain(*f.saves, elsewhere), nil, true
 		}
+	}
+}
+
+// verify says how to verify each finding whose rule does not.
+func (d *Diagnosis) verify(e *Evidence) {
+	for i := range d.Findings {
+		f := &d.Findings[i]
 		switch {
 		case f.Verify.Text != "":
 		case f.Gain.Factor < 1.05:

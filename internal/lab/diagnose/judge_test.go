@@ -72,6 +72,38 @@ func TestARuleThatCouldNotHaveSeenItsDiseaseSaysSo(t *testing.T) {
 	}
 }
 
+// The queue of those that have left grows for as long as more is asked than is served, which may be
+// for a part of a step only.
+func TestClientsThatHaveLeftAreCountedWhenTheyAreTheMost(t *testing.T) {
+	lines := []string{
+		"all listener.connections.established = 32", "all listener.connections.close_wait = 0",
+		"over failed timeout .3",
+	}
+	for left, want := range map[string]bool{"0 to 14": true, "0 to 4": false} {
+		d := diagnosed(t, append(lines, "over listener.connections.close_wait = "+left)...)
+		if f := d.found("context-not-passed"); (f != nil) != want || want && !f.says("14.0 clients") {
+			t.Errorf("%s: found %v, held back %+v, not judged %+v", left, names(d), d.HeldBack, d.NotJudged)
+		}
+	}
+}
+
+// Where one request computes for as long as a time slice, the next one waits so long.
+func TestRequestsThatComputeForLongAreNotABurstOfGoroutines(t *testing.T) {
+	for _, c := range []struct {
+		goodput, wait string
+		want          bool
+	}{
+		{"1000", ".06", true}, {"150", ".06", false}, {"150", ".11", true},
+	} {
+		d := diagnosed(t, "all host.cpu.busy_seconds += 1.3", "at-line host.cpu.busy_seconds += 1.3",
+			"all target.cpu.seconds += 1.2", "at-line target.cpu.seconds += 1.2",
+			"at-line goodput "+c.goodput, "all go.sched.latency.p99_seconds = "+c.wait)
+		if f := d.found("scheduler-latency"); (f != nil) != c.want {
+			t.Errorf("%s a second, %s s: found %v", c.goodput, c.wait, names(d))
+		}
+	}
+}
+
 func TestGoroutinesOfConnectionsThatClientsKeepAreNotALeak(t *testing.T) {
 	lines := []string{
 		"all go.goroutines = 40",

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/profile"
 )
 
 // cause is a rule whose finding causes those of other rules. If both are found, the cause comes
@@ -14,6 +15,8 @@ type cause struct {
 	makes []string // the rules whose findings it causes
 	// when reports whether it does so in this run; nil means always.
 	when func(e *Evidence) bool
+	// gain is what is gained without the cause, if that is more than without what it causes.
+	gain func(e *Evidence) Gain
 }
 
 // causes in the order in which they are checked.
@@ -70,6 +73,13 @@ var causes = []cause{
 		when:  func(e *Evidence) bool { w := e.wasting(); return w != nil && w.encodes },
 	},
 	{rule: "logging-hot", makes: []string{"gc-heavy"}, when: makesGarbage(classLogging)},
+	// A logger holds a lock while it makes and writes a line. Fewer lines make requests cheaper, too.
+	{
+		rule:  "logging-hot",
+		makes: []string{"lock-contention"},
+		when:  (*Evidence).locksToLog,
+		gain:  func(e *Evidence) Gain { return e.gain(e.without(classLogging)) },
+	},
 	{rule: "reflection-hot", makes: []string{"gc-heavy"}, when: makesGarbage(classReflection)},
 	// A service without free descriptors, or without processor time, accepts no connections.
 	{rule: "descriptors-near-limit", makes: []string{"accept-queue-overflow", "backlog-small"}},
@@ -145,6 +155,36 @@ func makesGarbage(class string) func(e *Evidence) bool {
 	}
 }
 
+// locksToLog reports whether most of what waits for a lock waits for a logger's.
+func (e *Evidence) locksToLog() bool {
+	const log, other = "log", "other"
+	of := func(p *profile.Profile, kind string) map[string]float64 {
+		if p == nil {
+			return nil
+		}
+		return p.Classify(kind, func(stack []profile.Frame) string {
+			if _, place := waitsIn(stack); kind == profile.Goroutine && (place == nil || place.what != aLock) {
+				return ""
+			}
+			own := slices.IndexFunc(stack, profile.User)
+			if own > 0 && classIndex.among(stack[:own])&loggers != 0 {
+				return log
+			}
+			return other
+		})
+	}
+	for _, waits := range []map[string]float64{
+		of(e.AtLine.Profile("mutex"), profile.Delay),
+		of(e.Over.Profile(kindGoroutine), profile.Goroutine),
+		of(e.AtLine.Profile(kindGoroutine), profile.Goroutine),
+	} {
+		if waits[log]+waits[other] > 0 {
+			return waits[log] > waits[other]
+		}
+	}
+	return false
+}
+
 // fairBacklog is the minimum length of an accept queue that is not itself too short.
 const fairBacklog = 64
 
@@ -171,7 +211,10 @@ func (e *Evidence) causesFirst(findings []Finding) {
 		f := findings[from]
 		if made := &findings[to]; made.Rank < f.Rank {
 			f.Rank, f.Gain, f.whatever = made.Rank, made.Gain, f.whatever || made.whatever
-			f.Gain.Why = "what it makes, " + made.Rule + ", is gone with it: " + made.Gain.Why
+			if c.gain != nil {
+				f.Gain = c.gain(e)
+			}
+			f.Gain.Why = "what it makes, " + made.Rule + ", is gone with it: " + f.Gain.Why
 		}
 		copy(findings[to+1:from+1], findings[to:from])
 		findings[to] = f

@@ -161,6 +161,13 @@ func (e *Evidence) busy(what string) float64 {
 	return 0
 }
 
+// fullBeyond reports whether beyond the line all processors of the machine are busy.
+func (e *Evidence) fullBeyond() bool {
+	const full = .95
+	return e.Over.Has(measure.HostCPU) &&
+		e.Over.PerSecond(measure.HostCPU) >= full*e.AtLine.Last(measure.HostCores)
+}
+
 // processorBound reports whether the line is where it is because processors were busy: those that
 // the target may use, or all of the machine's.
 func (e *Evidence) processorBound() bool {

@@ -48,7 +48,7 @@ var concurrencyRules = []Rule{
 					host, p := e.busy(hostProcessor), e.places()
 					return fmt.Sprintf("the machine was %s busy, and the places were taken %s of "+
 							"the time by what lone requests take", percent(host), percent(p.full)),
-						host >= saturated && p.full < mostlyFull && !p.refused
+						(host >= saturated || e.fullBeyond()) && p.full < mostlyFull && !p.refused
 				},
 			},
 			{

@@ -131,13 +131,13 @@ var databaseRules = []Rule{
 			"any moment; compared with those inside",
 		Judge: func(e *Evidence) *Finding {
 			m := e.AtLine
-			if m.waitsForPool() <= .25 && e.Over.waitsForPool() > .5 && e.found() {
+			if m.waitsForPool() <= muchWaited && e.Over.waitsForPool() > .5 && e.found() {
 				m = e.Over // the objectives allow little waiting at the line itself
 			}
 			waiting := m.PerSecond(measure.DBWait)
 			pool := m.Last(measure.DBMaxOpen)
 			used := m.Mean(measure.DBInUse)
-			if pool == 0 || m.waitsForPool() <= .25 || used < .6*pool {
+			if pool == 0 || m.waitsForPool() <= muchWaited || used < .6*pool {
 				return nil
 			}
 			query := used / max(m.Goodput(), 1e-9)
@@ -210,8 +210,13 @@ var databaseRules = []Rule{
 				func(e *Evidence) (string, bool) {
 					half, line := e.Half.PerRequestNow(measure.DBInUse),
 						e.AtLine.PerRequestNow(measure.DBInUse)
-					return span(half) + " at half of the line, " + span(line) + " at it",
-						e.heldLonger() || e.rowsLocked() != nil
+					beyond := e.Over.PerRequestNow(measure.DBInUse)
+					// Beyond the line a large pool is full, too, as what is done with a connection
+					// waits for a processor.
+					full := e.fullBeyond() && e.AtLine.waitsForPool() <= muchWaited && half > 0 &&
+						beyond >= takesLonger*half
+					return fmt.Sprintf("%s at half of the line, %s at it, %s beyond", span(half),
+						span(line), span(beyond)), full || e.heldLonger() || e.rowsLocked() != nil
 				},
 			},
 			{"the pool is as large as the database allows", func(e *Evidence) (string, bool) {
@@ -334,6 +339,10 @@ func (e *Evidence) gainOfChurn(closed float64) Gain {
 		span(loginCost))
 	return g
 }
+
+// muchWaited is the share of the requests' time from which on to wait for the pool is what sets the
+// line.
+const muchWaited = .25
 
 // waitsForPool returns the share of the requests' time that they wait for a connection to the
 // database.

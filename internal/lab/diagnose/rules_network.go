@@ -451,16 +451,28 @@ func (e *Evidence) overflowsElsewhere() bool {
 }
 
 // fewRemembered reports whether far fewer connections to others are remembered as closed, for a minute,
-// than were opened meanwhile, all of them on this machine: what the service asks opens them.
+// than were opened meanwhile, all of them on this machine: what the service asks opens them. None is
+// remembered that was reset, as one is whose last bytes nobody read; but of the service's own there
+// are then now more and now fewer.
 func (e *Evidence) fewRemembered(opened float64) bool {
 	to := e.sampledOf(measure.OutgoingTo)
-	if len(to) == 0 || !e.AtLine.Has(measure.TargetOutgoingTimeWait) ||
+	if len(to) == 0 || !e.AtLine.Has(measure.TargetOutgoingTimeWait) || e.letsGo() >= fewClosed ||
 		slices.ContainsFunc(to, func(at string) bool { return !onThisMachine(at) }) {
 		return false
 	}
 	remembered := e.closedFirst(measure.TargetOutgoingTimeWait) +
 		e.closedFirst(measure.TargetOutgoingTimeWaitThere)
 	return remembered < .1*opened*min(float64(e.AtLine.Step.Totals.Length)/1e9, 60)
+}
+
+// letsGo returns how many connections to others the service has closed at the line, at least: by how
+// many they were fewer than in the look before, in all looks together.
+func (e *Evidence) letsGo() (closed float64) {
+	open, _, _ := e.AtLine.values(measure.TargetOutgoingEstablished)
+	for i := 1; i < len(open); i++ {
+		closed += max(open[i-1]-open[i], 0)
+	}
+	return closed
 }
 
 // closedFirst returns how many connections of the service to others were remembered as closed, under

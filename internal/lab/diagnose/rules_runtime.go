@@ -71,9 +71,8 @@ var runtimeRules = []Rule{
 		Reason: "under overload clients give up and try again: work for clients that have " +
 			"left is lost to those that wait",
 		Judge: func(e *Evidence) *Finding {
-			left := e.Over.Mean(measure.ListenerCloseWait)
-			all := left + e.Over.Mean(measure.ListenerEstablished)
-			if left <= 5 || left/max(all, 1) <= .05 {
+			left, all := e.Over.left()
+			if left <= 5 || left/all <= .05 {
 				return nil
 			}
 			f := &Finding{
@@ -129,15 +128,17 @@ var runtimeRules = []Rule{
 			"CLOSE_WAIT, and the goodput should hold",
 	},
 	{
-		Name:      "scheduler-latency",
-		Claim:     "Goroutines that could run wait for a thread",
-		Needs:     []string{measure.GoSchedLatencyP99, measure.TargetCPU},
-		Threshold: "99th percentile over 10 ms while processors are idle on average",
+		Name:  "scheduler-latency",
+		Claim: "Goroutines that could run wait for a thread",
+		Needs: []string{measure.GoSchedLatencyP99, measure.TargetCPU},
+		Threshold: "99th percentile over 10 ms while processors are idle on average; where a request " +
+			"computes for over 5 ms, one wait in twenty over 10 ms",
 		Reason: "with a thread free a goroutine runs within microseconds: " +
 			"such waits come from bursts of others that run at once",
 		Judge: func(e *Evidence) *Finding {
 			p99 := e.AtLine.Median(measure.GoSchedLatencyP99)
-			if p99 <= longWait {
+			if p99 <= longWait ||
+				e.AtLine.PerRequest(measure.TargetCPU) > longWait/2 && p99 <= oftenLong {
 				return nil
 			}
 			return &Finding{
@@ -207,9 +208,30 @@ var runtimeRules = []Rule{
 	},
 }
 
-// longWait is the end of a bucket of the runtime's histogram, as made coarser by Prometheus'
-// client. The next bucket ends at 117 ms.
-const longWait = 10.5e-3
+const (
+	// longWait is the end of a bucket of the runtime's histogram, as made coarser by Prometheus'
+	// client. The next bucket ends at nextWait.
+	longWait, nextWait = 10.5e-3, 117e-3
+	// oftenLong is the 99th percentile, which is interpolated in that bucket, where one wait in
+	// twenty is over longWait: a fifth of these are beyond it. Where one request computes for so
+	// long, the next one waits so long, and two that meet are no burst.
+	oftenLong = longWait + .8*(nextWait-longWait)
+)
+
+// left returns of how many connections the client has left, when they were the most, and how many
+// connections there were then. There are the more of them the longer a step has lasted.
+func (m *Moment) left() (left, all float64) {
+	if m == nil {
+		return 0, 1
+	}
+	for i := range m.Step.Samples {
+		s := &m.Step.Samples[i]
+		if n := s.Values[measure.ListenerCloseWait]; n > left && m.Step.Judged(s.At) {
+			left, all = n, n+s.Values[measure.ListenerEstablished]
+		}
+	}
+	return left, max(all, 1)
+}
 
 // connectionGoroutines is how many goroutines net/http has for a connection to others: one reads and
 // one writes.

@@ -76,3 +76,19 @@ func TestAPoolIsTooSmallThatRequestsWaitForBeyondTheLine(t *testing.T) {
 		t.Errorf("hardly any wait: found %v", names(d))
 	}
 }
+
+// Beyond the line of a busy machine any pool is full, as what is done with a connection waits for a
+// processor.
+func TestALargePoolThatIsFullWhereAllProcessorsAreBusyIsNotTooSmall(t *testing.T) {
+	lines := []string{
+		"at-line host.cpu.busy_seconds += 1.5", "at-line target.cpu.seconds += 1.3",
+		"at-line service 7ms", "all db.max_open = 24", "half db.in_use = 3", "at-line db.in_use = 8",
+		"over db.in_use = 24", "all db.wait_seconds += 0", "over db.wait_seconds += 50",
+	}
+	for busy, want := range map[string]bool{"1.98": false, "1.6": true} {
+		d := diagnosed(t, append(lines, "over host.cpu.busy_seconds += "+busy)...)
+		if f := d.found("database-pool-small"); (f != nil) != want {
+			t.Errorf("%s processors are busy: found %v, held back %+v", busy, names(d), d.HeldBack)
+		}
+	}
+}
