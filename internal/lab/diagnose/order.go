@@ -163,7 +163,7 @@ func (e *Evidence) locksToLog() bool {
 			return nil
 		}
 		return p.Classify(kind, func(stack []profile.Frame) string {
-			if _, place := waitsIn(stack); kind == profile.Goroutine && (place == nil || place.what != aLock) {
+			if _, locks := takesLock(stack); kind == profile.Goroutine && !locks {
 				return ""
 			}
 			own := slices.IndexFunc(stack, profile.User)

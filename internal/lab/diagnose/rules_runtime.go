@@ -214,7 +214,7 @@ const (
 	longWait, nextWait = 10.5e-3, 117e-3
 	// oftenLong is the 99th percentile, which is interpolated in that bucket, where one wait in
 	// twenty is over longWait: a fifth of these are beyond it. Where one request computes for so
-	// long, the next one waits so long, and two that meet are no burst.
+	// long, the next one waits so long: two that meet are not a burst.
 	oftenLong = longWait + .8*(nextWait-longWait)
 )
 
