@@ -125,7 +125,7 @@ func TestConnectionsThatABackendOpensAreNotTheServices(t *testing.T) {
 		"all target.outgoing.time_wait = 3000", "all target.outgoing.time_wait_there = 3000",
 		"all target.outgoing.to.192.0.2.7:80 = 10",
 		// Those that it closes are reset, so none is remembered.
-		"at-line target.outgoing.established = 40 to 12",
+		"at-line target.outgoing.established = 100 to 4",
 	} {
 		if d := diagnosed(t, append(lines, line)...); d.found("upstream-connections-not-reused") == nil {
 			t.Errorf("%s: found %v, held back %+v", line, names(d), d.HeldBack)

@@ -27,8 +27,10 @@ func TestThoseThatWaitForALoggersLockWaitBecauseOfTheLogging(t *testing.T) {
 	const lock = "runtime.gopark < runtime.semacquire1 < internal/sync.(*Mutex).lockSlow < " +
 		"sync.(*Mutex).Lock < "
 	const slog = "log/slog.(*commonHandler).handle < log/slog.(*Logger).Debug < "
+	const zap = "go.uber.org/zap/zapcore.(*lockedWriteSyncer).Write < go.uber.org/zap.(*Logger).Debug < "
 	for taker, want := range map[string][]string{
 		slog: {"logging-hot", "lock-contention"},
+		zap:  {"logging-hot", "lock-contention"},
 		"":   {"lock-contention", "logging-hot"},
 	} {
 		d := diagnosed(t, slices.Concat(stuck, []string{

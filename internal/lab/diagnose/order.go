@@ -166,7 +166,9 @@ func (e *Evidence) locksToLog() bool {
 			if _, locks := takesLock(stack); kind == profile.Goroutine && !locks {
 				return ""
 			}
-			own := slices.IndexFunc(stack, profile.User)
+			own := slices.IndexFunc(stack, func(f profile.Frame) bool {
+				return profile.User(f) && classIndex.of(f)&loggers == 0
+			})
 			if own > 0 && classIndex.among(stack[:own])&loggers != 0 {
 				return log
 			}
@@ -212,7 +214,9 @@ func (e *Evidence) causesFirst(findings []Finding) {
 		if made := &findings[to]; made.Rank < f.Rank {
 			f.Rank, f.Gain, f.whatever = made.Rank, made.Gain, f.whatever || made.whatever
 			if c.gain != nil {
-				f.Gain = c.gain(e)
+				if g := c.gain(e); g.Factor > made.Gain.Factor {
+					f.Gain = g
+				}
 			}
 			f.Gain.Why = "what it makes, " + made.Rule + ", is gone with it: " + f.Gain.Why
 		}

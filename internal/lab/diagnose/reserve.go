@@ -161,11 +161,19 @@ func (e *Evidence) busy(what string) float64 {
 	return 0
 }
 
-// fullBeyond reports whether beyond the line all processors of the machine are busy.
+// fullBeyond reports whether beyond the line, where about as much ends well as at it or more, all
+// processors of the machine are busy.
 func (e *Evidence) fullBeyond() bool {
 	const full = .95
-	return e.Over.Has(measure.HostCPU) &&
-		e.Over.PerSecond(measure.HostCPU) >= full*e.AtLine.Last(measure.HostCores)
+	return e.busyBeyond() >= full && e.Over.Goodput() >= .8*e.AtLine.Goodput()
+}
+
+// busyBeyond returns the share of the machine's processors in use beyond the line; 0 if unknown.
+func (e *Evidence) busyBeyond() float64 {
+	if cores := e.Over.Last(measure.HostCores); cores > 0 {
+		return e.Over.PerSecond(measure.HostCPU) / cores
+	}
+	return 0
 }
 
 // processorBound reports whether the line is where it is because processors were busy: those that

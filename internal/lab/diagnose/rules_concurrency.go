@@ -46,8 +46,9 @@ var concurrencyRules = []Rule{
 				"the machine was busy, and the places were held longer than by a lone request",
 				func(e *Evidence) (string, bool) {
 					host, p := e.busy(hostProcessor), e.places()
-					return fmt.Sprintf("the machine was %s busy, and the places were taken %s of "+
-							"the time by what lone requests take", percent(host), percent(p.full)),
+					return fmt.Sprintf("the machine was %s busy, beyond the line %s, and the places "+
+							"were taken %s of the time by what lone requests take", percent(host),
+							percent(e.busyBeyond()), percent(p.full)),
 						(host >= saturated || e.fullBeyond()) && p.full < mostlyFull && !p.refused
 				},
 			},

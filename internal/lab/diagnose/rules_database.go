@@ -210,13 +210,19 @@ var databaseRules = []Rule{
 				func(e *Evidence) (string, bool) {
 					half, line := e.Half.PerRequestNow(measure.DBInUse),
 						e.AtLine.PerRequestNow(measure.DBInUse)
-					beyond := e.Over.PerRequestNow(measure.DBInUse)
-					// Beyond the line a large pool is full, too, as what is done with a connection
-					// waits for a processor.
-					full := e.fullBeyond() && e.AtLine.waitsForPool() <= muchWaited && half > 0 &&
-						beyond >= takesLonger*half
-					return fmt.Sprintf("%s at half of the line, %s at it, %s beyond", span(half),
-						span(line), span(beyond)), full || e.heldLonger() || e.rowsLocked() != nil
+					return span(half) + " at half of the line, " + span(line) + " at it",
+						e.heldLonger() || e.rowsLocked() != nil
+				},
+			},
+			{
+				"it is full beyond the line only, where all processors are busy and each is held for longer",
+				func(e *Evidence) (string, bool) {
+					half, beyond := e.Half.PerRequestNow(measure.DBInUse),
+						e.Over.PerRequestNow(measure.DBInUse)
+					return fmt.Sprintf("%s at half of the line, %s beyond it, where the machine is %s busy",
+							span(half), span(beyond), percent(e.busyBeyond())),
+						e.fullBeyond() && e.AtLine.waitsForPool() <= muchWaited && half > 0 &&
+							beyond >= takesLonger*half
 				},
 			},
 			{"the pool is as large as the database allows", func(e *Evidence) (string, bool) {

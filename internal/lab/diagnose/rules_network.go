@@ -466,11 +466,14 @@ func (e *Evidence) fewRemembered(opened float64) bool {
 }
 
 // letsGo returns how many connections to others the service has closed at the line, at least: by how
-// many they were fewer than in the look before, in all looks together.
+// many they were fewer than in the look before, in all looks together. One or two come and go in any
+// pool.
 func (e *Evidence) letsGo() (closed float64) {
 	open, _, _ := e.AtLine.values(measure.TargetOutgoingEstablished)
 	for i := 1; i < len(open); i++ {
-		closed += max(open[i-1]-open[i], 0)
+		if fewer := open[i-1] - open[i]; fewer > 2 {
+			closed += fewer
+		}
 	}
 	return closed
 }

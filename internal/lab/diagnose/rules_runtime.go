@@ -226,8 +226,9 @@ func (m *Moment) left() (left, all float64) {
 	}
 	for i := range m.Step.Samples {
 		s := &m.Step.Samples[i]
-		if n := s.Values[measure.ListenerCloseWait]; n > left && m.Step.Judged(s.At) {
-			left, all = n, n+s.Values[measure.ListenerEstablished]
+		open, known := s.Values[measure.ListenerEstablished]
+		if n := s.Values[measure.ListenerCloseWait]; known && n > left && m.Step.Judged(s.At) {
+			left, all = n, n+open
 		}
 	}
 	return left, max(all, 1)

@@ -181,7 +181,7 @@ func (s *surveyor) regardless() (c caveat, warming *slo.Objective, err error) {
 			}
 			if in.Low > o.Share && more > 0 || more == mostLonger {
 				before, is := s.warming(o)
-				if !is && s.cold.times == 0 {
+				if !is && s.cold.objective != o {
 					return alwaysBroken(o, in), nil, nil
 				}
 				if s.cold.times == 0 {
@@ -236,6 +236,7 @@ func (s *surveyor) noWorse(t *trial) bool {
 			continue
 		}
 		badBelow, allBelow := 0.0, 0.0
+		// The last step before a new beginning is the only one at a lower rate at first.
 		for _, u := range s.trials[max(s.cold.until-1, 0):] {
 			if u.rate < t.rate && u.broke == "" && u.judgement.Verdict != record.Invalid {
 				b, n := u.view.counts(o)

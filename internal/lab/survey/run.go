@@ -142,13 +142,14 @@ func (s *surveyor) conclude() {
 	r.Validity = s.validity()
 }
 
-// model fits the model to all steps, and scores the predictions made before the line was known.
+// model fits the model to all steps that count, and scores the predictions made before the line was
+// known.
 func (s *surveyor) model() {
 	m := &s.result.Model
 	if s.o.Fit != nil {
-		steps := make([]measure.Step, len(s.trials))
-		for i, t := range s.trials {
-			steps[i] = t.step
+		var steps []measure.Step
+		for _, t := range s.counted() {
+			steps = append(steps, t.step)
 		}
 		predictions := m.Predictions
 		*m = s.o.Fit(steps)

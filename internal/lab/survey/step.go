@@ -292,7 +292,7 @@ func (s *surveyor) judge(t *trial) {
 	j := record.Judgement{Step: t.step.Plan.Number, Rate: t.rate, Goodput: t.view.goodput(s.rng)}
 	var same []view
 	var totals []*measure.Totals
-	for _, u := range s.trials[s.cold.until:] {
+	for _, u := range s.counted() {
 		if u == t || u.rate == t.rate && u.step.Plan.Phase == t.step.Plan.Phase && u.usable() {
 			same = append(same, u.view)
 			totals = append(totals, &u.step.Totals)

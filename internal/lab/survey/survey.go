@@ -60,7 +60,8 @@ type Options struct {
 	// connection (Plan.Rate 0), it is among them. Predict returns nil if it cannot estimate. It may
 	// be nil itself.
 	Predict func(steps []measure.Step) *model.Prediction
-	// Fit fits the result's model to all steps when the survey has ended. The predictions are kept.
+	// Fit fits the result's model to all steps when the survey has ended, or to those since the service
+	// has warmed up. The predictions are kept.
 	// It may be nil.
 	Fit func(steps []measure.Step) model.Model
 	// Tell is called with news for a progress line. It may be nil.
