@@ -163,8 +163,10 @@ func (e *Evidence) locksToLog() bool {
 			return nil
 		}
 		return p.Classify(kind, func(stack []profile.Frame) string {
-			if _, locks := takesLock(stack); kind == profile.Goroutine && !locks {
-				return ""
+			if kind == profile.Goroutine {
+				if _, locks := takesLock(stack); !locks {
+					return ""
+				}
 			}
 			own := slices.IndexFunc(stack, func(f profile.Frame) bool {
 				return profile.User(f) && classIndex.of(f)&loggers == 0

@@ -88,7 +88,7 @@ var Kinds = []Kind{
 		}}.New,
 	},
 	{
-		// Held back until 2026-11-29, when none of 20 surveys of it was right.
+		// Held back until it showed that the method took a cold service for one without a line.
 		Name: "a cache whose misses are too slow", Line: 1500, SLO: usualSLO, Routes: alone,
 		New: Cache{
 			Workers: 8, Keys: 8000, Hit: queue.Exponential(5 * ms), Miss: queue.Exponential(20 * ms),
@@ -130,7 +130,7 @@ var Kinds = []Kind{
 		New:  Delayed{Station: pool(6, queue.Constant(4*ms)), Share: .02, For: 200 * ms}.New,
 		Says: []string{always},
 	},
-	// These were added on 2026-11-29, and surveyed once the method was as it is.
+	// Added on 2026-11-29. The method was not changed because of them.
 	{
 		Name: "held: another cache", Line: 1897, SLO: "p99<80ms,errors<0.1%", Routes: alone, Held: true,
 		New: Cache{

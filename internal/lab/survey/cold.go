@@ -2,6 +2,7 @@ package survey
 
 import (
 	"fmt"
+	"slices"
 
 	"plimsoll/internal/lab/format"
 	"plimsoll/internal/lab/record"
@@ -31,7 +32,7 @@ type coldness struct {
 // counted returns the trials since the service was last seen to warm up.
 func (s *surveyor) counted() []*trial { return s.trials[s.cold.until:] }
 
-// warming reports whether fewer and fewer requests break an objective at gentle load. before is
+// warming reports whether fewer and fewer requests break an objective at gentle rates. before is
 // the share of those that broke it in the earlier half of the time.
 //
 // Tried and rejected: whether answers become faster at one rate. It found no service that this does
@@ -44,17 +45,30 @@ func (s *surveyor) warming(o *slo.Objective) (before float64, is bool) {
 		bad, all = append(bad, b...), append(all, n...)
 		effects += stats.DesignEffect(b, n, stats.BlockLength(b)) * total(n)
 	}
+	if s.lastGentle() == nil {
+		return 0, false
+	}
 	half := len(bad) / 2
 	before = total(bad[:half]) / max(total(all[:half]), 1)
 	trend := stats.ShareTrend(bad, all, effects/max(total(all), 1))
 	return before, trend < stats.NormalQuantile(1-sureOfRoom)
 }
 
+// lastGentle returns the latest gentle trial at a rate; nil if there is none, as where the generator was
+// the limit in all of them.
+func (s *surveyor) lastGentle() *trial {
+	for _, t := range slices.Backward(s.undisturbed()) {
+		if t.rate > 0 {
+			return t
+		}
+	}
+	return nil
+}
+
 // beginAgain drops what the steps so far have shown of the line, and looks for one between a rate
 // that passes and one that does not, from the gentle rate on.
 func (s *surveyor) beginAgain(o *slo.Objective) (found bool, err error) {
-	gentle := s.undisturbed()
-	last := gentle[len(gentle)-1]
+	last := s.lastGentle()
 	s.say(fmt.Sprintf("fewer and fewer requests break %s: the service is warming up; looking for its "+
 		"line from the beginning", o.Text))
 	s.cold.times++

@@ -82,3 +82,21 @@ func TestASurveyDoesNotBeginAgainWhereAsManyRequestsAsBeforeAreSlow(t *testing.T
 		t.Errorf("begun again %d times: %+v", *times, l)
 	}
 }
+
+// Without a rate that was gentle there is none to begin again from.
+func TestOnlyAServiceThatWasAskedAtSomeRateIsWarmingUp(t *testing.T) {
+	s := newSurveyor(t.Context(), nil, Options{SLO: parsed(t, "p99<50ms")})
+	s.good = 100
+	for _, slow := range []uint64{20, 1} {
+		tr := &trial{step: *made(20, 100, slow, 0)}
+		tr.view, _ = viewOf(&tr.step)
+		s.trials = append(s.trials, tr)
+	}
+	if _, is := s.warming(&s.o.SLO[0]); is {
+		t.Error("one request at a time is said to show it")
+	}
+	s.trials[1].rate = 40
+	if _, is := s.warming(&s.o.SLO[0]); !is {
+		t.Error("a rate at which fewer requests are slow is said to show nothing")
+	}
+}
