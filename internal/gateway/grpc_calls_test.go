@@ -170,10 +170,11 @@ func hangingAfter(messages int, gone chan<- struct{}) http.HandlerFunc {
 // The gateway keeps a call's deadline too: before the response, and in the middle of it. The
 // service is told at once.
 func TestACallEndsAtItsDeadline(t *testing.T) {
-	for messages := range 3 {
+	t.Parallel() // it waits for deadlines, which are later where messages have to come first
+	for messages, deadline := range []string{"50m", "2S", "2S"} {
 		gone := make(chan struct{}, 1)
 		g := serve(t, grpcUpstream(noPassive, "{match: /, upstream: s}", plainH2C(t, hangingAfter(messages, gone))))
-		rawCall(g, "50m").expectStatus(codes.DeadlineExceeded, messages)
+		rawCall(g, deadline).expectStatus(codes.DeadlineExceeded, messages)
 		<-gone
 		eventually(t, "the call to be counted", func() bool { return g.calls("/")[codes.DeadlineExceeded] == 1 })
 		if n := g.reasons(exchange.DeadlinePassed); n != 1 {
@@ -184,13 +185,20 @@ func TestACallEndsAtItsDeadline(t *testing.T) {
 
 // Without a deadline the route's own time-outs hold: for the head, and for silence behind it.
 func TestACallThatIsSilentForTooLongEnds(t *testing.T) {
-	for messages, want := range map[int]exchange.Reason{0: exchange.UpstreamTimeout, 2: exchange.StreamTimeout} {
+	for _, c := range []struct {
+		messages int
+		limits   string
+		want     exchange.Reason
+	}{
+		{0, "timeout: 50ms", exchange.UpstreamTimeout},
+		{2, "timeout: 20s, stream_timeout: 50ms", exchange.StreamTimeout},
+	} {
 		gone := make(chan struct{}, 1)
-		g := serve(t, grpcUpstream(noPassive, "{match: /, upstream: s, timeout: 50ms, stream_timeout: 50ms}",
-			plainH2C(t, hangingAfter(messages, gone))))
-		rawCall(g, "").expectStatus(codes.DeadlineExceeded, messages)
+		g := serve(t, grpcUpstream(noPassive, "{match: /, upstream: s, "+c.limits+"}",
+			plainH2C(t, hangingAfter(c.messages, gone))))
+		rawCall(g, "").expectStatus(codes.DeadlineExceeded, c.messages)
 		<-gone
-		eventually(t, "the reason to be counted", func() bool { return g.reasons(want) == 1 })
+		eventually(t, "the reason to be counted", func() bool { return g.reasons(c.want) == 1 })
 	}
 }
 

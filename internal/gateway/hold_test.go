@@ -231,11 +231,18 @@ func TestOneAddressKeepsOthersNeitherFromAPoolNorFromItsQueue(t *testing.T) {
 		g.dialFrom("127.0.0.2").send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000\r\n\r\nabc")
 	}
 	eventually(t, "the queue to be full", func() bool { return g.waiting("s") == 4 })
-	p := g.dialFrom("127.0.0.3")
-	p.send(get)
-	if r, _ := p.response("GET"); r.StatusCode != 200 {
-		t.Errorf("a client of another address got %d", r.StatusCode)
+	// One address in 64 shares the first one's place in the queue: all three do once in 262,144 runs.
+	var got []int
+	for _, other := range []string{"127.0.0.3", "127.0.0.4", "127.0.0.5"} {
+		p := g.dialFrom(other)
+		p.send(get)
+		r, _ := p.response("GET")
+		if r.StatusCode == 200 {
+			return
+		}
+		got = append(got, r.StatusCode)
 	}
+	t.Errorf("clients of other addresses got %v", got)
 }
 
 func TestOneAddressAloneMayUseAPoolWhole(t *testing.T) {

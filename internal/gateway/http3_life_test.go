@@ -149,30 +149,37 @@ func TestTheLimitOfADrainCutsConnectionsOfHTTP3(t *testing.T) {
 	}
 }
 
+// On a crowded machine the time for which a connection stays open behind its GOAWAY may be over before
+// that is sent. So one of several has to get it.
 func TestMaxRequestsAndIdleTimeEndAConnectionOfHTTP3(t *testing.T) {
 	t.Parallel()
 	for _, limits := range []string{"max_requests: 2", "idle_timeout: 1s"} {
 		s := newService(t, answering(simple))
 		b := limitedH3(t, limits, oneUpstream(s.address()))
-		c := b.h3()
-		said := controlFrames(c)
-		if strings.HasPrefix(limits, "max") {
-			c.get("/").answer()
-			c.get("/").answer()
-		} else if err := c.get("/").read(); err != nil {
-			// On a crowded machine the connection may have been idle for long enough before.
-			if code, ok := errH3(err); !ok || code != uint64(codec.RequestRejected) {
-				t.Errorf("%s: %v", limits, err)
-			}
-		}
 		goaways := 0
-		for f := range said {
-			if f.kind == codec.GoAway {
-				goaways++
+		for try := 0; goaways == 0 && try < 5; try++ {
+			c := b.h3()
+			said := controlFrames(c)
+			if strings.HasPrefix(limits, "max") {
+				c.get("/").answer()
+				c.get("/").answer()
+			} else if err := c.get("/").read(); err != nil {
+				// On a crowded machine the connection may have been idle for long enough before.
+				if code, ok := errH3(err); !ok || code != uint64(codec.RequestRejected) {
+					t.Errorf("%s: %v", limits, err)
+				}
+			}
+			for f := range said {
+				if f.kind == codec.GoAway {
+					goaways++
+				}
+			}
+			if code := c.endedBy(); code != uint64(codec.NoError) {
+				t.Errorf("%s: ended with %#x", limits, code)
 			}
 		}
-		if code := c.endedBy(); code != uint64(codec.NoError) || goaways == 0 {
-			t.Errorf("%s: ended with %#x after %d GOAWAYs", limits, code, goaways)
+		if goaways == 0 {
+			t.Errorf("%s: no connection was told that it ends", limits)
 		}
 	}
 }
