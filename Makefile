@@ -4,7 +4,7 @@ VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build web demo lint checks rules test rest late plain alone race seeds statistics soak planted bench bench-overload pgo h2spec patients picture clean
+.PHONY: help build web demo lint checks rules test tools analyzer rest late plain alone race seeds statistics soak planted bench bench-overload pgo h2spec patients picture clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | awk -F'\t' '{printf "  make %-14s %s\n", $$1, $$2}'
@@ -46,8 +46,8 @@ race: INLINED := std
 GCFLAGS = '-gcflags=all=-dwarf=false -l' $(INLINED:%=-gcflags=%=-dwarf=false)
 race: GCFLAGS += $(patsubst %,'-gcflags=%=-dwarf=false -race=false',crypto/ecdh $(addprefix crypto/internal/fips140/,bigmod ecdh ecdsa edwards25519/... mlkem nistec/... rsa))
 GIVEN := $(GOFLAGS)
-checks rules plain alone race seeds statistics: export GOFLAGS = $(GIVEN) -pgo=off $(GCFLAGS) -tags=nomsgpack
-checks rules alone seeds statistics: export GOGC := 400
+analyzer checks rules plain alone race seeds statistics: export GOFLAGS = $(GIVEN) -pgo=off $(GCFLAGS) -tags=nomsgpack
+analyzer checks rules alone seeds statistics: export GOGC := 400
 plain race: export GOFLAGS += '-toolexec=nice -n 5 env GOGC=400'
 
 lint: checks rules ## Look for what gofmt, go vet, staticcheck and the house's own rules object to
@@ -105,8 +105,15 @@ HAS_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
 BUSY := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 TEST := go test -vet=off -timeout 1h
 test: ## Install the tools that tests need, then test and lint everything
-	./scripts/tools.sh
+	$(MAKE) -j2 tools analyzer
 	$(MAKE) -j3 race rest late
+
+tools:
+	./scripts/tools.sh
+
+# What make lint uses is compiled while the tools are installed, which mostly waits.
+analyzer:
+	dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && go build -o "$$dir" ./internal/lint/analyze
 
 rest: web
 	nice -n 5 $(MAKE) plain
