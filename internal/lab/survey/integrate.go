@@ -16,8 +16,8 @@ type crossing struct {
 const coarseGrid, fineGrid = 25, 45
 
 // negligible is how far below the best a log-likelihood no longer matters: added to the sum of all
-// probabilities, exp(-60) changes no digit of it.
-const negligible = 60
+// probabilities, exp(-45) changes no digit of it.
+const negligible = 45
 
 // shapes is the log-likelihood of the logarithm of a rate and one of several shapes. It may be
 // minus infinity where it is less than least.

@@ -12,14 +12,20 @@ import (
 )
 
 // overload offers more than the line, to see where the goodput peaks and whether it falls beyond
-// that.
+// that. A service that breaks its objective long before its capacity is used up carries all of that:
+// only such a service is offered the last multiple.
 func (s *surveyor) overload() error {
 	s.enter(overload, "offering more than the line, to see what the service does then")
-	line := s.result.Line.Interval.Estimate
-	last := 0.0
-	for _, multiple := range s.set.overload {
-		rate := s.allowed(niceRate(min(line*multiple, line*s.o.Overshoot)))
-		if rate <= last {
+	line, most := s.result.Line.Interval.Estimate, s.good
+	for _, t := range s.counted() {
+		if t.passed() {
+			most = max(most, t.rate)
+		}
+	}
+	last, keptUp := 0.0, true
+	for i, multiple := range s.set.overload {
+		rate := s.allowed(niceRate(min(line*multiple, most*s.o.Overshoot)))
+		if rate <= last || i == len(s.set.overload)-1 && !keptUp {
 			continue
 		}
 		last = rate
@@ -31,8 +37,15 @@ func (s *surveyor) overload() error {
 		if t.broke != "" {
 			return nil
 		}
+		keptUp = t.usable() && t.keptUp()
 	}
 	return nil
+}
+
+// keptUp reports whether about as many requests ended well as were sent.
+func (t *trial) keptUp() bool {
+	g, r := t.judgement.Goodput, t.view.rate()
+	return g.High >= .98*r && g.Estimate >= .95*r
 }
 
 // peak finds where the goodput is highest over all steps, and where it falls again.
@@ -43,12 +56,11 @@ func (s *surveyor) peak() (peak, falls record.Collapse) {
 		if !t.usable() || t.broke != "" {
 			continue
 		}
-		g := t.judgement.Goodput
 		offered = max(offered, t.rate)
-		if r := t.view.rate(); g.High >= .98*r && g.Estimate >= .95*r {
+		if t.keptUp() {
 			kept = max(kept, t.rate)
 		}
-		if top == nil || g.Estimate > top.judgement.Goodput.Estimate {
+		if top == nil || t.judgement.Goodput.Estimate > top.judgement.Goodput.Estimate {
 			top = t
 		}
 	}

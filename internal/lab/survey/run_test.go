@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -131,6 +132,24 @@ func TestNoRateIsEverAboveAMultipleOfTheLastGoodOne(t *testing.T) {
 		}
 		if r := run(t, four(), o); !r.Line.Found {
 			t.Errorf("overshoot %v: %+v", overshoot, r.Line)
+		}
+	}
+}
+
+// A service that breaks its objective when half of its capacity is in use carries 1.4 times its line.
+func TestAServiceThatKeepsUpBeyondItsLineIsOfferedMore(t *testing.T) {
+	slow := &simBench{seed: 99,
+		station: queue.Station{Workers: 4, Service: queue.Exponential(10500 * ms / 1000), Room: -1}}
+	for b, want := range map[*simBench]float64{four(): 1.4, slow: 2} {
+		r := run(t, b, quick(t))
+		highest := 0.0
+		for _, p := range b.plans {
+			if p.Phase == measure.PhaseOverload {
+				highest = max(highest, p.Rate)
+			}
+		}
+		if line := r.Line.Interval.Estimate; math.Abs(highest/line/want-1) > .05 {
+			t.Errorf("%v was offered where the line is at %v, not %v times that", highest, line, want)
 		}
 	}
 }

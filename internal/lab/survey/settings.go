@@ -40,7 +40,8 @@ type settings struct {
 	// Each of the two steps for profiles. A processor profile has a hundred samples per second of a
 	// core.
 	profiledLength int64
-	// Overload: multiples of the line, up to Options.Overshoot.
+	// Overload: multiples of the line, up to Options.Overshoot; the last one only if the service keeps
+	// up with the one before.
 	overload       []float64
 	overloadLength int64
 	recoveryLength int64
@@ -109,7 +110,7 @@ func settingsFor(o *Options) settings {
 		correlations:   16,
 		hardBudget:     4,
 		profiledLength: 10 * second,
-		overload:       []float64{1.1, 1.25, 1.5},
+		overload:       []float64{1.1, 1.25, 1.5, 2},
 		overloadLength: 3 * second,
 		recoveryLength: 4 * second,
 	}
@@ -119,7 +120,7 @@ func settingsFor(o *Options) settings {
 		s.noiseLength, s.coarseLength = 4*second, 2*second
 		s.fineLength, s.fineMost, s.profiledLength = 7*second/2, 7*second, 6*second
 		s.coarseWidth, s.width, s.tooWide, s.hardBudget = .15, .07, .09, 3
-		s.overload, s.overloadLength, s.recoveryLength = []float64{1.1, 1.4}, 5*second/2, 3*second
+		s.overload, s.overloadLength, s.recoveryLength = []float64{1.1, 1.4, 2}, 5*second/2, 3*second
 	}
 	s.growth = min(s.growth, o.Overshoot)
 	s.careful = min(s.careful, o.Overshoot)
