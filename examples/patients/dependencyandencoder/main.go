@@ -19,8 +19,10 @@ import (
 )
 
 const (
-	takes    = 5 * time.Millisecond // how long a worker of the other service is busy with a request
-	products = 2500                 // in the catalogue
+	// takes is how long a worker of the other service is busy with a request: for so long that this is
+	// the bottleneck on a slow machine too.
+	takes    = 12 * time.Millisecond
+	products = 2500 // in the catalogue
 )
 
 var cures = ward.Cures()

@@ -87,19 +87,22 @@ func TestClientsThatHaveLeftAreCountedWhenTheyAreTheMost(t *testing.T) {
 	}
 }
 
-// Where one request computes for as long as a time slice, the next one waits so long.
-func TestRequestsThatComputeForLongAreNotABurstOfGoroutines(t *testing.T) {
+// Requests that take turns at the processors wait for each other: one that computes for 8 ms of each
+// other makes 16 % of them wait for over 10 ms where 60 % are busy, and one of 1.2 ms hardly any.
+func TestRequestsThatTakeTurnsAreNotABurstOfGoroutines(t *testing.T) {
 	for _, c := range []struct {
 		goodput, wait string
 		want          bool
 	}{
-		{"1000", ".06", true}, {"150", ".06", false}, {"150", ".11", true},
+		{"1000", ".011", true}, {"330", ".06", false}, {"330", ".11", true},
+		{"150", ".06", false}, {"150", ".11", false}, {"150", ".116", true}, {"150", ".3", true},
+		{"40", ".116", false}, {"40", ".2", false}, {"40", "1.2", true},
 	} {
 		d := diagnosed(t, "all host.cpu.busy_seconds += 1.3", "at-line host.cpu.busy_seconds += 1.3",
 			"all target.cpu.seconds += 1.2", "at-line target.cpu.seconds += 1.2",
 			"at-line goodput "+c.goodput, "all go.sched.latency.p99_seconds = "+c.wait)
 		if f := d.found("scheduler-latency"); (f != nil) != c.want {
-			t.Errorf("%s a second, %s s: found %v", c.goodput, c.wait, names(d))
+			t.Errorf("%s a second, %s s: found %v, held back %v", c.goodput, c.wait, names(d), d.HeldBack)
 		}
 	}
 }

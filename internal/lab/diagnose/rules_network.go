@@ -456,7 +456,7 @@ func (e *Evidence) overflowsElsewhere() bool {
 // are then now more and now fewer.
 func (e *Evidence) fewRemembered(opened float64) bool {
 	to := e.sampledOf(measure.OutgoingTo)
-	if len(to) == 0 || !e.AtLine.Has(measure.TargetOutgoingTimeWait) || e.letsGo() >= fewClosed ||
+	if len(to) == 0 || !e.AtLine.Has(measure.TargetOutgoingTimeWait) || e.letsGo() ||
 		slices.ContainsFunc(to, func(at string) bool { return !onThisMachine(at) }) {
 		return false
 	}
@@ -465,17 +465,25 @@ func (e *Evidence) fewRemembered(opened float64) bool {
 	return remembered < .1*opened*min(float64(e.AtLine.Step.Totals.Length)/1e9, 60)
 }
 
-// letsGo returns how many connections to others the service has closed at the line, at least: by how
-// many they were fewer than in the look before, in all looks together. One or two come and go in any
-// pool.
-func (e *Evidence) letsGo() (closed float64) {
-	open, _, _ := e.AtLine.values(measure.TargetOutgoingEstablished)
-	for i := 1; i < len(open); i++ {
-		if fewer := open[i-1] - open[i]; fewer > 2 {
-			closed += fewer
+// letsGo reports whether the service closes connections to others all the time near the line: from one
+// look to the next they become fewer by one or more on average. One or two come and go in any pool, and
+// a pool that has become too large shrinks once in a while.
+func (e *Evidence) letsGo() bool {
+	closed, looks := 0.0, 0.0
+	for i := range e.Run.Steps {
+		m := &Moment{Step: &e.Run.Steps[i]}
+		if e.loadOf(m.Step) != nearLine {
+			continue
+		}
+		open, _, _ := m.values(measure.TargetOutgoingEstablished)
+		for i := 1; i < len(open); i++ {
+			looks++
+			if fewer := open[i-1] - open[i]; fewer > 2 {
+				closed += fewer
+			}
 		}
 	}
-	return closed
+	return closed >= max(fewClosed, looks)
 }
 
 // closedFirst returns how many connections of the service to others were remembered as closed, under

@@ -131,14 +131,13 @@ var runtimeRules = []Rule{
 		Name:  "scheduler-latency",
 		Claim: "Goroutines that could run wait for a thread",
 		Needs: []string{measure.GoSchedLatencyP99, measure.TargetCPU},
-		Threshold: "99th percentile over 10 ms while processors are idle on average; where a request " +
-			"computes for over 5 ms, one wait in twenty over 10 ms",
+		Threshold: "99th percentile over 10 ms while processors are idle on average, and twice as many " +
+			"such waits as requests cause that take turns at the processors",
 		Reason: "with a thread free a goroutine runs within microseconds: " +
 			"such waits come from bursts of others that run at once",
 		Judge: func(e *Evidence) *Finding {
 			p99 := e.AtLine.Median(measure.GoSchedLatencyP99)
-			if p99 <= longWait ||
-				e.AtLine.PerRequest(measure.TargetCPU) > longWait/2 && p99 <= oftenLong {
+			if p99 <= longWait || !e.waitsInBursts(p99) {
 				return nil
 			}
 			return &Finding{
@@ -208,15 +207,31 @@ var runtimeRules = []Rule{
 	},
 }
 
-const (
-	// longWait is the end of a bucket of the runtime's histogram, as made coarser by Prometheus'
-	// client. The next bucket ends at nextWait.
-	longWait, nextWait = 10.5e-3, 117e-3
-	// oftenLong is the 99th percentile, which is interpolated in that bucket, where one wait in
-	// twenty is over longWait: a fifth of these are beyond it. Where one request computes for so
-	// long, the next one waits so long: two that meet are not a burst.
-	oftenLong = longWait + .8*(nextWait-longWait)
-)
+// longWait is the end of a bucket of the runtime's histogram, as made coarser by Prometheus' client. The
+// next bucket ends at bucketsBy times that, and so on.
+const longWait, bucketsBy = 10.5e-3, 11.2
+
+// waitsInBursts reports whether waits for a thread at the line are longer than longWait at least twice
+// as often as in a queue in which each request computes for as long as here and waits for nothing but a
+// processor (M/M/c; Erlang, 1917). p99 is the 99th percentile of the waits, in seconds, which is
+// interpolated in its bucket: so it tells the share of the waits that are longer than that begins.
+func (e *Evidence) waitsInBursts(p99 float64) bool {
+	from := longWait
+	for p99 > from*bucketsBy {
+		from *= bucketsBy
+	}
+	longer := .01 / max(1-(p99-from)/(from*(bucketsBy-1)), .01)
+	r, computes := e.reserve(targetProcessor), e.AtLine.PerRequest(measure.TargetCPU)
+	if r == nil || computes <= 0 || r.Share() >= 1 {
+		return true
+	}
+	refused, processors := 1.0, math.Round(r.Capacity) // refused is Erlang's B
+	for i := 1.0; i <= processors; i++ {
+		refused = r.Used * refused / (i + r.Used*refused)
+	}
+	wait := refused / (1 - r.Share()*(1-refused))
+	return longer >= 2*wait*math.Exp(-(r.Capacity-r.Used)*from/computes)
+}
 
 // left returns of how many connections the client has left, when they were the most, and how many
 // connections there were then. There are the more of them the longer a step has lasted.

@@ -1,6 +1,12 @@
 package diagnose
 
-import "testing"
+import (
+	"slices"
+	"testing"
+
+	"plimsoll/internal/lab/measure"
+	"plimsoll/internal/lab/record"
+)
 
 const doing = "behind.doing.127.0.0.1:5432/postgres/"
 
@@ -89,6 +95,35 @@ func TestALargePoolThatIsFullWhereAllProcessorsAreBusyIsNotTooSmall(t *testing.T
 		d := diagnosed(t, append(lines, "over host.cpu.busy_seconds += "+busy)...)
 		if f := d.found("database-pool-small"); (f != nil) != want {
 			t.Errorf("%s processors are busy: found %v, held back %+v", busy, names(d), d.HeldBack)
+		}
+	}
+}
+
+// A pool that shrinks once in a while does not close connections all the time, and one or two come and
+// go in any pool.
+func TestConnectionsAreLetGoThatBecomeFewerAllTheTime(t *testing.T) {
+	shrinks := slices.Concat(slices.Repeat([]float64{40}, 8), slices.Repeat([]float64{28}, 8))
+	for _, c := range []struct {
+		rate float64
+		open []float64
+		want bool
+	}{
+		{900, []float64{9, 6, 2, 15, 3}, true},
+		{900, []float64{9, 6, 2, 3, 1}, false},
+		{900, slices.Repeat([]float64{3, 1}, 20), false},
+		{900, shrinks, false},
+		{900, shrinks[4:12], true}, // as much in fewer looks
+		{400, []float64{9, 6, 2, 15, 3}, false},
+	} {
+		step := measure.Step{Plan: measure.StepPlan{Rate: c.rate}}
+		step.Totals.Length = int64(len(c.open)) * 1e9
+		for i, n := range c.open {
+			step.Samples = append(step.Samples, measure.Sample{At: int64(i) * 1e9,
+				Values: map[string]float64{measure.TargetOutgoingEstablished: n}})
+		}
+		e := &Evidence{Line: 1000, Run: &record.Run{Steps: []measure.Step{step}}}
+		if got := e.letsGo(); got != c.want {
+			t.Errorf("at %v requests a second %v: %v", c.rate, c.open, got)
 		}
 	}
 }
