@@ -105,6 +105,7 @@ HAS_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
 BUSY := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 TEST := go test -vet=off -timeout 1h
 test: ## Install the tools that tests need, then test and lint everything
+	@[ "$$(id -u)" -eq 0 ] || ./scripts/tools.sh
 	$(MAKE) -j2 tools analyzer
 	$(MAKE) -j3 race rest late
 

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// takes is how long a worker of the other service is busy with a request: for so long that this is
-	// the bottleneck on a slow machine too.
+	// takes is how long a worker of the other service is busy with a request: long enough to be the
+	// bottleneck on a slow machine too.
 	takes    = 12 * time.Millisecond
 	products = 2500 // in the catalogue
 )

@@ -131,8 +131,8 @@ var runtimeRules = []Rule{
 		Name:  "scheduler-latency",
 		Claim: "Goroutines that could run wait for a thread",
 		Needs: []string{measure.GoSchedLatencyP99, measure.TargetCPU},
-		Threshold: "99th percentile over 10 ms while processors are idle on average, and twice as many " +
-			"such waits as requests cause that take turns at the processors",
+		Threshold: "99th percentile over 10 ms while processors are idle on average, and at least twice " +
+			"as many such waits as in a queue for nothing but processors",
 		Reason: "with a thread free a goroutine runs within microseconds: " +
 			"such waits come from bursts of others that run at once",
 		Judge: func(e *Evidence) *Finding {
@@ -208,29 +208,31 @@ var runtimeRules = []Rule{
 }
 
 // longWait is the end of a bucket of the runtime's histogram, as made coarser by Prometheus' client. The
-// next bucket ends at bucketsBy times that, and so on.
-const longWait, bucketsBy = 10.5e-3, 11.2
+// next bucket ends at longestWait, and the one after that has no end: no percentile is longer.
+const longWait, longestWait = 10.5e-3, 117e-3
 
 // waitsInBursts reports whether waits for a thread at the line are longer than longWait at least twice
 // as often as in a queue in which each request computes for as long as here and waits for nothing but a
-// processor (M/M/c; Erlang, 1917). p99 is the 99th percentile of the waits, in seconds, which is
-// interpolated in its bucket: so it tells the share of the waits that are longer than that begins.
+// processor (M/M/c; Erlang, 1917). p99 is the 99th percentile of the waits, in seconds, interpolated in
+// its bucket. So it is compared with what that queue would show, if twice as many waited.
 func (e *Evidence) waitsInBursts(p99 float64) bool {
-	from := longWait
-	for p99 > from*bucketsBy {
-		from *= bucketsBy
-	}
-	longer := .01 / max(1-(p99-from)/(from*(bucketsBy-1)), .01)
 	r, computes := e.reserve(targetProcessor), e.AtLine.PerRequest(measure.TargetCPU)
 	if r == nil || computes <= 0 || r.Share() >= 1 {
 		return true
 	}
-	refused, processors := 1.0, math.Round(r.Capacity) // refused is Erlang's B
+	refused, processors := 1.0, max(math.Round(r.Capacity), 1) // refused is Erlang's B
 	for i := 1.0; i <= processors; i++ {
 		refused = r.Used * refused / (i + r.Used*refused)
 	}
-	wait := refused / (1 - r.Share()*(1-refused))
-	return longer >= 2*wait*math.Exp(-(r.Capacity-r.Used)*from/computes)
+	waits := refused / (1 - r.Share()*(1-refused))
+	twice := func(wait float64) float64 {
+		return 2 * waits * math.Exp(-(r.Capacity-r.Used)*wait/computes)
+	}
+	long, beyond := twice(longWait), twice(longestWait)
+	if beyond >= .01 || long <= .01 {
+		return beyond < .01
+	}
+	return p99 >= longestWait-(longestWait-longWait)*(.01-beyond)/(long-beyond)
 }
 
 // left returns of how many connections the client has left, when they were the most, and how many

@@ -16,16 +16,11 @@ import (
 // only such a service is offered the last multiple.
 func (s *surveyor) overload() error {
 	s.enter(overload, "offering more than the line, to see what the service does then")
-	line, most := s.result.Line.Interval.Estimate, s.good
-	for _, t := range s.counted() {
-		if t.passed() {
-			most = max(most, t.rate)
-		}
-	}
+	line := s.result.Line.Interval.Estimate
 	last, keptUp := 0.0, true
 	for i, multiple := range s.set.overload {
-		rate := s.allowed(niceRate(min(line*multiple, most*s.o.Overshoot)))
-		if rate <= last || i == len(s.set.overload)-1 && !keptUp {
+		rate := s.allowed(niceRate(line * multiple))
+		if rate <= last || i == len(s.set.overload)-1 && (!keptUp || rate < 1.05*last) {
 			continue
 		}
 		last = rate

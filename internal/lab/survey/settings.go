@@ -40,8 +40,7 @@ type settings struct {
 	// Each of the two steps for profiles. A processor profile has a hundred samples per second of a
 	// core.
 	profiledLength int64
-	// Overload: multiples of the line, up to Options.Overshoot; the last one only if the service keeps
-	// up with the one before.
+	// Overload: multiples of the line; the last one only if the service keeps up with the one before.
 	overload       []float64
 	overloadLength int64
 	recoveryLength int64

@@ -111,7 +111,7 @@ func (s *surveyor) lengths() [phases]int64 {
 	return [phases]int64{
 		2 * s.set.warmChunk, 5 * s.set.bracketLength, 2*s.set.noiseLength + s.set.coarseLength,
 		2*s.set.coarseLength + int64(s.o.Runs)*s.set.fineLength, profiled, profiled,
-		int64(len(s.set.overload)) * s.set.overloadLength, s.set.recoveryLength,
+		int64(len(s.set.overload)-1) * s.set.overloadLength, s.set.recoveryLength,
 	}
 }
 
