@@ -8,6 +8,7 @@ import (
 
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/profile"
+	"plimsoll/internal/lab/stats"
 )
 
 // runtimeRules are about goroutines: what they wait for, and whether they end.
@@ -213,24 +214,24 @@ const longWait, longestWait = 10.5e-3, 117e-3
 
 // waitsInBursts reports whether waits for a thread at the line are longer than longWait at least twice
 // as often as in a queue in which each request computes for as long as here and waits for nothing but a
-// processor (M/M/c; Erlang, 1917). p99 is the 99th percentile of the waits, in seconds, interpolated in
+// processor (M/M/c). p99 is the 99th percentile of the waits, in seconds, interpolated in
 // its bucket. So it is compared with what that queue would show, if twice as many waited.
 func (e *Evidence) waitsInBursts(p99 float64) bool {
 	r, computes := e.reserve(targetProcessor), e.AtLine.PerRequest(measure.TargetCPU)
 	if r == nil || computes <= 0 || r.Share() >= 1 {
 		return true
 	}
-	refused, processors := 1.0, max(math.Round(r.Capacity), 1) // refused is Erlang's B
-	for i := 1.0; i <= processors; i++ {
-		refused = r.Used * refused / (i + r.Used*refused)
-	}
-	waits := refused / (1 - r.Share()*(1-refused))
+	processors := int(max(math.Round(r.Capacity), 1)) // a part of one is as a slower one
+	waits := stats.ErlangC(processors, r.Share()*float64(processors))
 	twice := func(wait float64) float64 {
 		return 2 * waits * math.Exp(-(r.Capacity-r.Used)*wait/computes)
 	}
 	long, beyond := twice(longWait), twice(longestWait)
-	if beyond >= .01 || long <= .01 {
-		return beyond < .01
+	switch {
+	case beyond >= .01: // it would show the longest percentile that there is
+		return false
+	case long <= .01:
+		return true
 	}
 	return p99 >= longestWait-(longestWait-longWait)*(.01-beyond)/(long-beyond)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"plimsoll/internal/lab/queue"
+	"plimsoll/internal/lab/stats"
 )
 
 const ms = int64(1e6)
@@ -52,22 +53,6 @@ func simulate(s queue.Station, rate float64, limit int64, seed uint64) outcome {
 	return o
 }
 
-// erlangB is the share of requests that k workers without a waiting room refuse at an offered load
-// in erlangs.
-func erlangB(k int, load float64) float64 {
-	b := 1.0
-	for i := 1; i <= k; i++ {
-		b = load * b / (float64(i) + load*b)
-	}
-	return b
-}
-
-// erlangC is the share of requests that wait for k workers.
-func erlangC(k int, load float64) float64 {
-	b, rho := erlangB(k, load), load/float64(k)
-	return b / (1 - rho*(1-b))
-}
-
 func near(t *testing.T, what string, got, want, share float64) {
 	t.Helper()
 	if math.Abs(got-want) > share*want {
@@ -81,7 +66,7 @@ func TestExponentialWorkersWaitAsErlangComputed(t *testing.T) {
 		rate := load / (float64(mean) / 1e9)
 		limit := 25 * ms
 		got := simulate(queue.Station{Workers: k, Service: queue.Exponential(mean), Room: -1}, rate, limit, 7)
-		c := erlangC(k, load)
+		c := stats.ErlangC(k, load)
 		near(t, "share that waits", got.waited, c, .03)
 		near(t, "mean wait", got.meanWait, c*float64(mean)/(float64(k)-load), .06)
 		// The response's tail: an exponential service, behind a wait that is exponential with what
@@ -114,7 +99,7 @@ func TestWorkersWithoutARoomRefuseAsErlangComputed(t *testing.T) {
 			for name, service := range map[string]func(*rand.Rand) int64{"exponential": queue.Exponential(4 * ms), "constant": queue.Constant(4 * ms)} {
 				got := simulate(queue.Station{Workers: k, Service: service}, erlangs/.004, ms, 11)
 				// Erlang's B holds whatever the service times are like.
-				near(t, name+" share refused", got.refused, erlangB(k, erlangs), .06)
+				near(t, name+" share refused", got.refused, stats.ErlangB(k, erlangs), .06)
 				if got.meanWait != 0 {
 					t.Errorf("%s: there is no room to wait in, and the mean wait is %v", name, got.meanWait)
 				}
@@ -159,7 +144,7 @@ func TestALineIsWhereTheoryPutsIt(t *testing.T) {
 	// M/M/k/k at a blocking of 1 %.
 	s = queue.Station{Workers: 10, Service: queue.Exponential(10 * ms)}
 	line := queue.Line(s, true, 0, .01, 400_000, 1)
-	near(t, "blocking at the line", erlangB(10, line*.01), .01, .06)
+	near(t, "blocking at the line", stats.ErlangB(10, line*.01), .01, .06)
 	// D/D/k: the capacity itself.
 	s = queue.Station{Workers: 4, Service: queue.Constant(2 * ms), Room: -1}
 	near(t, "D/D/4 line", queue.Line(s, false, 50*ms, .01, 200_000, 1), 2000, .002)

@@ -1,6 +1,7 @@
 // Package stats computes the uncertainty of measurements that were made one after the other and are
-// therefore correlated: intervals by block bootstrap, shares of rare events, a rank test, trends.
-// It is arithmetic on numbers. It must not know requests, steps, or where the numbers come from.
+// therefore correlated: intervals by block bootstrap, shares of rare events, a rank test, trends; and
+// what a queue would show. It is arithmetic on numbers. It must not know requests, steps, or where the
+// numbers come from.
 package stats
 
 import (
