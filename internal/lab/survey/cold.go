@@ -40,7 +40,7 @@ func (s *surveyor) counted() []*trial { return s.trials[s.cold.until:] }
 func (s *surveyor) warming(o *slo.Objective) (before float64, is bool) {
 	var bad, all []float64
 	effects := 0.0 // each step's by itself, as the trend looks like one, too
-	for _, t := range s.undisturbed() {
+	for _, t := range s.gentleTrials() {
 		b, n := t.view.counts(o)
 		bad, all = append(bad, b...), append(all, n...)
 		effects += stats.DesignEffect(b, n, stats.BlockLength(b)) * total(n)
@@ -57,7 +57,7 @@ func (s *surveyor) warming(o *slo.Objective) (before float64, is bool) {
 // lastGentle returns the latest gentle trial at a rate; nil if there is none, as where the generator was
 // the limit in all of them.
 func (s *surveyor) lastGentle() *trial {
-	for _, t := range slices.Backward(s.undisturbed()) {
+	for _, t := range slices.Backward(s.gentleTrials()) {
 		if t.rate > 0 {
 			return t
 		}

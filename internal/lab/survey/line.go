@@ -144,7 +144,7 @@ func (s *surveyor) crossing(o *slo.Objective, points []point, low, high float64)
 // than a fraction of what is allowed, and a smaller share hardly moves the line.
 func (s *surveyor) always(o *slo.Objective, sure float64) stats.Interval {
 	bad, all := 0.0, 0.0
-	for _, t := range s.undisturbed() {
+	for _, t := range s.gentleTrials() {
 		b, n := t.view.counts(o)
 		bad, all = bad+total(b), all+total(n)
 	}
@@ -154,9 +154,9 @@ func (s *surveyor) always(o *slo.Objective, sure float64) stats.Interval {
 	return stats.Binomial(bad, all, sure)
 }
 
-// undisturbed returns the gentle trials, in which requests hardly wait for each other. A rate that
+// gentleTrials returns the trials in which requests hardly wait for each other. A rate that
 // did not pass before the service changed was not gentle, however low it is now.
-func (s *surveyor) undisturbed() (gentle []*trial) {
+func (s *surveyor) gentleTrials() (gentle []*trial) {
 	for i, t := range s.trials {
 		if i < s.cold.until || i < s.since && t.rate > 0 && !t.carried {
 			continue
