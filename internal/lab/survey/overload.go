@@ -19,7 +19,7 @@ func (s *surveyor) overload() error {
 	line := s.result.Line.Interval.Estimate
 	last, keptUp := 0.0, true
 	for i, multiple := range s.set.overload {
-		rate := s.allowed(niceRate(line * multiple))
+		rate := s.allowed(niceRate(line * min(multiple, s.o.Overshoot)))
 		if rate <= last || i == len(s.set.overload)-1 && (!keptUp || rate < 1.05*last) {
 			continue
 		}
