@@ -104,6 +104,7 @@ PLAIN_TESTS = $(shell grep -lE '^//go:build !race' $(PLAIN) | xargs grep -ohE '^
 HAS_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
 BUSY := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 TEST := go test -vet=off -timeout 1h
+# Who may not install anything is told what is missing before anything is compiled.
 test: ## Install the tools that tests need, then test and lint everything
 	@[ "$$(id -u)" -eq 0 ] || ./scripts/tools.sh
 	$(MAKE) -j2 tools analyzer

@@ -476,9 +476,9 @@ func (e *Evidence) letsGo() bool {
 			continue
 		}
 		open, _, _ := m.values(measure.TargetOutgoingEstablished)
-		for i := 1; i < len(open); i++ {
+		for j := 1; j < len(open); j++ {
 			looks++
-			if fewer := open[i-1] - open[i]; fewer > 2 {
+			if fewer := open[j-1] - open[j]; fewer > 2 {
 				closed += fewer
 			}
 		}
