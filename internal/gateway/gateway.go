@@ -59,6 +59,7 @@ type Options struct {
 	adminHeadTime time.Duration // of a request at the admin address; 0 for the constant
 	kinds         []kind        // kinds of policies; nil for all
 	lookTime      time.Duration // how long Call and ask wait for a loop; 0 for the constant
+	seed          uint64        // of the hashes of clients; 0 for a random one
 }
 
 // Gateway is a running gateway. Its exported methods may be called from any goroutine but a loop.
@@ -142,7 +143,7 @@ func start(o Options) (g *Gateway, err error) {
 	}
 	g = &Gateway{
 		options: o, log: o.Logger, started: time.Now(), config: cfg,
-		shared: &proxy.Shared{Seed: o.Host.seed(), HeldBodies: o.Host.heldBodies()},
+		shared: &proxy.Shared{Seed: cmp.Or(o.seed, o.Host.seed()), HeldBodies: o.Host.heldBodies()},
 		lines:  &accesslog.Counters{}, ledger: budget.NewLedger(), listeners: map[string]*listener{},
 		mu: newLock(), drain: make(chan string, 1), upgrades: make(chan struct{}, 1),
 		inherited: inherit(o.Host),
