@@ -18,20 +18,6 @@ func withLog(path, more, rest string) string {
 		"access_log: {path: %q%s}\n", path, more) + rest
 }
 
-// lines waits until a file has so many lines and returns them.
-func lines(t *testing.T, path string, n int) (list []string) {
-	t.Helper()
-	eventually(t, fmt.Sprintf("%d lines in %s", n, filepath.Base(path)), func() bool {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return false
-		}
-		list = strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
-		return strings.HasSuffix(string(text), "\n") && len(list) >= n
-	})
-	return list
-}
-
 func TestEveryKindOfEndHasItsLine(t *testing.T) {
 	held := newGate(t)
 	holding := newService(t, held.script)

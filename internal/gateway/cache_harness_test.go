@@ -226,6 +226,24 @@ func (c *call) readTwo() *got {
 		cut:      st.reset}
 }
 
+// begun waits until a response has begun.
+func (c *call) begun() {
+	switch {
+	case c.two != nil:
+		c.two.c.wait("the response's head", func() bool { return c.two.status > 0 })
+	case c.thr != nil:
+		for c.thr.status == 0 {
+			if err := c.thr.frame(); err != nil {
+				c.thr.t.Fatal(err)
+			}
+		}
+	default:
+		if _, err := c.one.r.Peek(1); err != nil {
+			c.one.t.Fatal(err)
+		}
+	}
+}
+
 // leave gives the request up.
 func (c *call) leave() {
 	switch {

@@ -10,29 +10,6 @@ import (
 	"time"
 )
 
-// listensAt says whether anybody accepts at an address.
-func listensAt(address string) bool {
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		return false
-	}
-	c.Close()
-	return true
-}
-
-// drained is how the gateway ended; the test fails when it does not.
-func (i *instance) drained() error {
-	i.t.Helper()
-	select {
-	case err := <-i.stopped:
-		i.stopped <- err
-		return err
-	case <-time.After(patience):
-		i.t.Fatal("the gateway did not end")
-		return nil
-	}
-}
-
 func TestADrainFinishesWhatIsUnderWayAndClosesTheConnection(t *testing.T) {
 	held := newGate(t)
 	s := newService(t, held.script)

@@ -15,8 +15,6 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-func inodeOf(info os.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
-
 const secret = "this is outside of the root"
 
 // walled is a root with a secret beside it, and links to it.
@@ -157,24 +155,6 @@ func TestHazardAFileThatShrinksCutsItsResponse(t *testing.T) {
 				how, n, err)
 		}
 		eventually(t, "the cut to be counted", func() bool { return g.reasons(exchange.SourceFailed) == 1 })
-	}
-}
-
-// begun waits until a response has begun.
-func (c *call) begun() {
-	switch {
-	case c.two != nil:
-		c.two.c.wait("the response's head", func() bool { return c.two.status > 0 })
-	case c.thr != nil:
-		for c.thr.status == 0 {
-			if err := c.thr.frame(); err != nil {
-				c.thr.t.Fatal(err)
-			}
-		}
-	default:
-		if _, err := c.one.r.Peek(1); err != nil {
-			c.one.t.Fatal(err)
-		}
 	}
 }
 

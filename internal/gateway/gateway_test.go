@@ -6,16 +6,6 @@ import (
 	"time"
 )
 
-const okResponse = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-
-func oneUpstream(address string) string {
-	return `
-listeners: [{address: "127.0.0.1:0"}]
-upstreams: {s: {targets: ["` + address + `"]}}
-routes: [{match: /, upstream: s}]
-`
-}
-
 // streamed is a configuration whose routes to service s hold no body: the service sees it as it
 // comes.
 func streamed(yaml string) string {

@@ -39,6 +39,29 @@ func freeAddress(t *testing.T) string {
 	return fmt.Sprintf("127.0.0.1:%d", ports[0])
 }
 
+// listensAt says whether anybody accepts at an address.
+func listensAt(address string) bool {
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}
+
+// drained is how the gateway ended; the test fails when it does not.
+func (i *instance) drained() error {
+	i.t.Helper()
+	select {
+	case err := <-i.stopped:
+		i.stopped <- err
+		return err
+	case <-time.After(patience):
+		i.t.Fatal("the gateway did not end")
+		return nil
+	}
+}
+
 // load is steady traffic of clients that obey "Connection: close" and take anything but a 200 for a
 // failure.
 type load struct {

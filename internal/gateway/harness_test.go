@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -23,6 +24,16 @@ const patience = 3 * time.Minute
 
 // listenOnly is a configuration of one listener and no upstream.
 const listenOnly = "listeners: [{address: \"127.0.0.1:0\"}]\nroutes: [{match: /, respond: {}}]\n"
+
+const okResponse = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+func oneUpstream(address string) string {
+	return `
+listeners: [{address: "127.0.0.1:0"}]
+upstreams: {s: {targets: ["` + address + `"]}}
+routes: [{match: /, upstream: s}]
+`
+}
 
 // instance is a gateway that a test runs.
 type instance struct {
@@ -59,6 +70,18 @@ func serveWith(t *testing.T, yaml string, o Options) *instance {
 	go func() { i.stopped <- g.run(ctx) }()
 	t.Cleanup(func() { i.end() })
 	return i
+}
+
+// serveUntimed is serve, but the gateway ends no window by the clock. A fit under the race detector
+// took longer than a window on a slow machine: one without requests was ended behind it.
+func serveUntimed(t *testing.T, yaml string) *instance {
+	t.Helper()
+	ready := make(chan struct{})
+	g := serveWith(t, yaml, Options{Ready: func() { close(ready) }})
+	<-ready
+	g.stopFeeder()
+	t.Cleanup(g.startFeeder) // for the shutdown to stop
+	return g
 }
 
 // end stops the gateway and checks that it ended well.
@@ -123,6 +146,20 @@ func eventually(t *testing.T, what string, holds func() bool) {
 			t.Fatalf("timed out waiting for %s", what)
 		}
 	}
+}
+
+// lines waits until a file has so many lines and returns them.
+func lines(t *testing.T, path string, n int) (list []string) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d lines in %s", n, filepath.Base(path)), func() bool {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return false
+		}
+		list = strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+		return strings.HasSuffix(string(text), "\n") && len(list) >= n
+	})
+	return list
 }
 
 // lookAgain waits until the next look at what is awaited since began. A look asks all loops, so the

@@ -114,6 +114,38 @@ func (b *backend) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, b.name)
 }
 
+// backends are n services called a, b, c, …
+func backends(t *testing.T, n int) []*backend {
+	var all []*backend
+	for i := range n {
+		all = append(all, newBackend(t, string(rune('a'+i))))
+	}
+	return all
+}
+
+// targetsOf is a config's list of targets.
+func targetsOf(all []*backend, weights ...int) string {
+	var list []string
+	for i, b := range all {
+		weight := 1
+		if i < len(weights) {
+			weight = weights[i]
+		}
+		list = append(list, fmt.Sprintf(`{address: "%s", weight: %d}`, b.address, weight))
+	}
+	return strings.Join(list, ", ")
+}
+
+// balanced is a configuration of one upstream, s, with these targets and settings.
+func balanced(loops int, targets, settings string) string {
+	return fmt.Sprintf(`
+loops: %d
+listeners: [{address: "127.0.0.1:0", trusted_proxies: [127.0.0.1]}]
+upstreams: {s: {targets: [%s], %s}}
+routes: [{match: /, upstream: s}, {match: "/users/{id}", upstream: s}]
+`, loops, targets, settings)
+}
+
 // answerStatus answers every request with one status.
 func answerStatus(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }

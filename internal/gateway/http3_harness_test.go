@@ -275,3 +275,12 @@ func udpOn(t *testing.T, host string) net.PacketConn {
 	t.Cleanup(func() { c.Close() })
 	return c
 }
+
+func dialAddr(t *testing.T, address string) net.Addr {
+	t.Helper()
+	a, err := net.ResolveUDPAddr("udp4", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}

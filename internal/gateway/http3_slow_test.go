@@ -92,13 +92,6 @@ func TestASlowClientOfHTTP3IsHeldBackAndGivenUp(t *testing.T) {
 	}
 }
 
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
-}
-
 // A client that takes a long response slowly, but fast enough, gets all of it.
 func TestAPatientClientOfHTTP3GetsAllOfALongResponse(t *testing.T) {
 	t.Parallel()
@@ -341,13 +334,4 @@ func (m *mute) WriteTo(p []byte, to net.Addr) (int, error) {
 		return len(p), nil
 	}
 	return m.PacketConn.WriteTo(p, to)
-}
-
-func dialAddr(t *testing.T, address string) net.Addr {
-	t.Helper()
-	a, err := net.ResolveUDPAddr("udp4", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
 }

@@ -14,18 +14,6 @@ import (
 const surveyedLine = `{"schema_version": 2, "target": "http://%s/", "mix": "GET /", "line": {"found": true,
 "rate_per_second": {"low": 900, "estimate": 1000, "high": 1100, "confidence": 0.95}}}`
 
-// serveUntimed is serve, but the gateway ends no window by the clock. A fit under the race detector
-// took longer than a window on a slow machine: one without requests was ended behind it.
-func serveUntimed(t *testing.T, yaml string) *instance {
-	t.Helper()
-	ready := make(chan struct{})
-	g := serveWith(t, yaml, Options{Ready: func() { close(ready) }})
-	<-ready
-	g.stopFeeder()
-	t.Cleanup(g.startFeeder) // for the shutdown to stop
-	return g
-}
-
 func TestWhomRequestsMeetReachesTheEstimator(t *testing.T) {
 	b := newBackend(t, "b")
 	g := serveUntimed(t, `

@@ -18,6 +18,18 @@ import (
 	codec3 "plimsoll/internal/http3"
 )
 
+// spoken is a protocol that clients speak.
+type spoken struct {
+	name              string
+	http2, tls, http3 bool
+}
+
+var allSpoken = []spoken{
+	{name: "HTTP/1.1"}, {name: "HTTP/1.1 over TLS", tls: true},
+	{name: "HTTP/2", http2: true}, {name: "HTTP/2 over TLS", http2: true, tls: true},
+	{name: "HTTP/3", http3: true, tls: true},
+}
+
 // serveSpoken runs a gateway whose clients may speak every protocol, as talk does. listener are further
 // keys of its two listeners, each with a comma before it; rest is the rest of the configuration.
 func serveSpoken(t *testing.T, listener, rest string) *bed {

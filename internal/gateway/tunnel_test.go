@@ -12,13 +12,6 @@ import (
 	"plimsoll/internal/exchange"
 )
 
-const (
-	askUpgrade  = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
-	sawUpgrade  = "GET /chat HTTP/1.1\r\nHost: a\r\n" + forwardedFields + "Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"
-	switched    = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
-	wasSwitched = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
-)
-
 func TestAListOfProtocolsIsUpgradedToOneOfThem(t *testing.T) {
 	for asked, forwarded := range map[string]string{"h2c, websocket": "websocket", "x/1,websocket": "x/1, websocket"} {
 		t.Run(asked, func(t *testing.T) {

@@ -10,38 +10,6 @@ import (
 	"time"
 )
 
-// balanced is a configuration of one upstream, s, with these targets and settings.
-func balanced(loops int, targets, settings string) string {
-	return fmt.Sprintf(`
-loops: %d
-listeners: [{address: "127.0.0.1:0", trusted_proxies: [127.0.0.1]}]
-upstreams: {s: {targets: [%s], %s}}
-routes: [{match: /, upstream: s}, {match: "/users/{id}", upstream: s}]
-`, loops, targets, settings)
-}
-
-// backends are n services called a, b, c, …
-func backends(t *testing.T, n int) []*backend {
-	var all []*backend
-	for i := range n {
-		all = append(all, newBackend(t, string(rune('a'+i))))
-	}
-	return all
-}
-
-// targetsOf is a config's list of targets.
-func targetsOf(all []*backend, weights ...int) string {
-	var list []string
-	for i, b := range all {
-		weight := 1
-		if i < len(weights) {
-			weight = weights[i]
-		}
-		list = append(list, fmt.Sprintf(`{address: "%s", weight: %d}`, b.address, weight))
-	}
-	return strings.Join(list, ", ")
-}
-
 func TestP2CShunsASlowTarget(t *testing.T) {
 	all := backends(t, 2)
 	all[1].answer(all[1].slowly(300 * time.Millisecond))

@@ -17,6 +17,13 @@ import (
 	"plimsoll/internal/telemetry"
 )
 
+const (
+	askUpgrade  = "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+	sawUpgrade  = "GET /chat HTTP/1.1\r\nHost: a\r\n" + forwardedFields + "Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+	switched    = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n"
+	wasSwitched = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"
+)
+
 // h2Socket is a stream of HTTP/2 that begins with an extended CONNECT, as the connection of a
 // client of WebSocket over HTTP/1.1: it translates the handshake.
 type h2Socket struct {
