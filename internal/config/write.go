@@ -13,7 +13,7 @@ import (
 // it is loaded again in the same environment; only secrets are left out, so that it can be shown. A
 // string that the environment gave some of is as the file has it. Paths are as the checks left
 // them, seen from the working directory.
-func (c *Config) YAML() []byte { return writer{}.file(c) }
+func (c *Config) YAML() []byte { return new(writer).file(c) }
 
 // Defaults is a configuration with one listener, one upstream and one route, and with every key
 // there is: those that have a default with it, and those that are off or empty as comments.
@@ -26,101 +26,148 @@ routes: [{match: /, upstream: service}]
 	if err != nil {
 		panic(fmt.Sprintf("config: the smallest configuration does not load: %v", err))
 	}
-	return writer{comment: true}.file(cfg)
+	return (&writer{comment: true}).file(cfg)
 }
 
-// writer turns values into lines of YAML. A line has no indentation of its own: the code that holds
-// the lines of a part shifts them.
+// writer turns values into lines of YAML, each of them once: every reload writes the configuration,
+// for its version. What says whether a part is empty has written it, and takes it back (undo).
 type writer struct {
 	comment bool // show what is absent, as comments
+	text    []byte
+	indent  []byte // what the lines of the part at hand begin with
+	// where the next line has the dash of a list's item in the place of a space; 0 for nowhere
+	dash int
 }
 
-func (w writer) file(c *Config) []byte {
-	return []byte(strings.Join(w.mapping(reflect.ValueOf(c).Elem(), c.sources), "\n") + "\n")
+// mark is a place in the text to go back to.
+type mark struct{ text, dash int }
+
+func (w *writer) mark() mark     { return mark{len(w.text), w.dash} }
+func (w *writer) undo(to mark)   { w.text, w.dash = w.text[:to.text], to.dash }
+func (w *writer) shift(s string) { w.indent = append(w.indent, s...) }
+func (w *writer) unshift(n int)  { w.indent = w.indent[:len(w.indent)-n] }
+
+// line writes a line of these words.
+func (w *writer) line(words ...string) {
+	start := len(w.text)
+	w.text = append(w.text, w.indent...)
+	if w.dash > 0 {
+		w.text[start+w.dash] = '-'
+		w.dash = 0
+	}
+	for _, word := range words {
+		w.text = append(w.text, word...)
+	}
+	w.text = append(w.text, '\n')
 }
 
-// mapping is the lines of a struct, or none when all its keys are absent.
-func (w writer) mapping(v reflect.Value, from *sources) []string {
-	var lines []string
+func (w *writer) file(c *Config) []byte {
+	w.mapping(reflect.ValueOf(c).Elem(), c.sources)
+	return w.text
+}
+
+// mapping writes the lines of a struct, and says whether any key is there: it has none, or comments
+// only, when all are absent.
+func (w *writer) mapping(v reflect.Value, from *sources) (some bool) {
 	keys := keysOf(v.Type())
 	for i := range keys {
 		k := &keys[i]
-		part := w.entry(k.name, "", v.Field(k.index), k, from.key(k))
-		if part == nil && w.comment {
-			part = w.absent(k)
-			// Within a commented part, what it cannot do without stands out.
-			if !k.required {
-				part = shift(part, "# ", "# ")
-			}
+		switch {
+		case w.entry(k.name, "", v.Field(k.index), k, from.key(k)):
+			some = true
+		case w.comment && k.required: // within a commented part, what it cannot do without stands out
+			w.absent(k)
+			some = true
+		case w.comment:
+			w.shift("# ")
+			w.absent(k)
+			w.unshift(2)
 		}
-		lines = append(lines, part...)
 	}
-	return lines
+	return some
 }
 
-// entry is the lines of a key and its value, or none when the value is absent. entryName is the
-// name again where the key is not one of a struct but of a free mapping.
-func (w writer) entry(name, entryName string, v reflect.Value, k *key, from *sources) []string {
+// entry writes the lines of a key and its value, and says whether there are any: there are none
+// when the value is absent. entryName is the name again where the key is not one of a struct but
+// of a free mapping.
+func (w *writer) entry(name, entryName string, v reflect.Value, k *key, from *sources) bool {
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
-			return nil
+			return false
 		}
 		v = v.Elem()
 	}
-	name = quote(name) + ":"
+	name = quote(name)
 	switch v.Kind() {
 	case reflect.Struct:
-		lines := w.mapping(v, from)
-		if !slices.ContainsFunc(lines, func(line string) bool { return !strings.HasPrefix(line, "# ") }) {
-			return nil
+		before := w.mark()
+		w.line(name, ":")
+		w.shift("  ")
+		some := w.mapping(v, from)
+		w.unshift(2)
+		if !some {
+			w.undo(before)
 		}
-		return append([]string{name}, shift(lines, "  ", "  ")...)
+		return some
 	case reflect.Slice:
 		return w.list(name, v, k, from)
 	case reflect.Map:
+		return w.free(name, v, k, from)
+	case reflect.String:
 		if v.Len() == 0 {
-			return nil
+			return false
 		}
-		names := v.MapKeys()
-		slices.SortFunc(names, func(a, b reflect.Value) int {
-			return strings.Compare(a.String(), b.String())
-		})
-		lines := []string{name}
-		for _, n := range names {
-			item := v.MapIndex(n)
-			part := w.entry(n.String(), n.String(), item, k, from.at(n.String()))
-			if part == nil {
-				part = []string{quote(n.String()) + ": " + emptyYAML(item)}
-			}
-			lines = append(lines, shift(part, "  ", "  ")...)
-		}
-		return lines
 	}
-	if v.Kind() == reflect.String && v.Len() == 0 {
-		return nil
-	}
-	return []string{name + " " + scalarYAML(v, k, entryName, from)}
+	w.line(name, ": ", scalarYAML(v, k, entryName, from))
+	return true
 }
 
-func (w writer) list(name string, v reflect.Value, k *key, from *sources) []string {
+// free writes a mapping whose keys have names of the user's choice.
+func (w *writer) free(name string, v reflect.Value, k *key, from *sources) bool {
+	if v.Len() == 0 {
+		return false
+	}
+	names := v.MapKeys()
+	slices.SortFunc(names, func(a, b reflect.Value) int {
+		return strings.Compare(a.String(), b.String())
+	})
+	w.line(name, ":")
+	w.shift("  ")
+	for _, n := range names {
+		item := v.MapIndex(n)
+		if !w.entry(n.String(), n.String(), item, k, from.at(n.String())) {
+			w.line(quote(n.String()), ": ", emptyYAML(item))
+		}
+	}
+	w.unshift(2)
+	return true
+}
+
+func (w *writer) list(name string, v reflect.Value, k *key, from *sources) bool {
 	switch {
 	case v.IsNil():
-		return nil
+		return false
 	case v.Len() == 0:
-		return []string{name + " []"} // which may not be the default
+		w.line(name, ": []") // which may not be the default
+		return true
 	}
 	if v.Type().Elem().Kind() != reflect.Struct {
 		items := make([]string, v.Len())
 		for i := range items {
 			items[i] = scalarYAML(v.Index(i), k, "", from.item(i))
 		}
-		return []string{name + " [" + strings.Join(items, ", ") + "]"}
+		w.line(name, ": [", strings.Join(items, ", "), "]")
+		return true
 	}
-	lines := []string{name}
+	w.line(name, ":")
+	w.shift("    ")
 	for i := range v.Len() {
-		lines = append(lines, shift(w.mapping(v.Index(i), from.item(i)), "  - ", "    ")...)
+		w.dash = len(w.indent) - 2
+		w.mapping(v.Index(i), from.item(i))
 	}
-	return lines
+	w.dash = 0
+	w.unshift(4)
+	return true
 }
 
 // emptyYAML is an entry of a free mapping of which nothing is written.
@@ -131,30 +178,25 @@ func emptyYAML(v reflect.Value) string {
 	return `""`
 }
 
-// absent is the lines of a key that is not there, as it would be with its defaults.
-func (w writer) absent(k *key) []string {
+// absent writes the lines of a key that is not there, as it would be with its defaults.
+func (w *writer) absent(k *key) {
 	t := k.typ
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
 	switch t.Kind() {
 	case reflect.Struct:
-		return append([]string{k.name + ":"}, shift(w.mapping(prototype(t), nil), "  ", "  ")...)
+		w.line(k.name, ":")
+		w.shift("  ")
+		w.mapping(prototype(t), nil)
+		w.unshift(2)
 	case reflect.Slice:
-		return []string{k.name + ": []"}
+		w.line(k.name, ": []")
 	case reflect.Map:
-		return []string{k.name + ": {}"}
+		w.line(k.name, ": {}")
+	default:
+		w.line(k.name, `: ""`)
 	}
-	return []string{k.name + `: ""`}
-}
-
-// shift puts first before the first line and rest before the others.
-func shift(lines []string, first, rest string) []string {
-	for i := range lines {
-		lines[i] = first + lines[i]
-		first = rest
-	}
-	return lines
 }
 
 func scalarYAML(v reflect.Value, k *key, entryName string, from *sources) string {
