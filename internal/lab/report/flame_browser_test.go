@@ -118,8 +118,5 @@ func TestTheDiagnosisInABrowser(t *testing.T) {
 	if n := strings.Count(dom, `role="treeitem"`); web.Report().Script != "" && n < 200 {
 		t.Errorf("%d frames in two flame graphs", n)
 	}
-	chromium(t, page, "--window-size=1280,8000", "--blink-settings=preferredColorScheme=0",
-		"--screenshot="+picture(dir, "diagnosed-dark"))
-	phone(t, dir, "diagnosed-phone", diagnosed(t, sick()))
-	drawn(t, dir, "diagnosed-light", "diagnosed-dark", "diagnosed-phone")
+	drawn(t, dir, "diagnosed-light")
 }
