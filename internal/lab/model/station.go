@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"plimsoll/internal/lab/heap"
 	"plimsoll/internal/lab/measure"
 	"plimsoll/internal/lab/queue"
 	"plimsoll/internal/lab/stats"
@@ -258,12 +257,6 @@ func (p profile) at(i int, mean float64) int64 { return int64(p[i]*mean + .5) }
 // concurrencyAtSend sums up a simulation's requests that found the same number of others.
 type concurrencyAtSend struct{ count, sum, squares float64 }
 
-// end is when a request under way will be done.
-type end int64
-
-// Before implements heap.Ordered.
-func (e end) Before(o end) bool { return e < o }
-
 // simulated is a candidate's result for one step's load, by concurrency at send.
 type simulated struct {
 	atSend [measure.MostFound + 1]concurrencyAtSend
@@ -288,13 +281,11 @@ func simulate(
 		return drawn
 	}
 	q := queue.New(queue.Station{Workers: workers, Service: service, Room: -1}, seed)
-	inside := make([]heap.Heap[end], o.loops)
+	inside := make([]queue.Times, o.loops) // when they will be done
 	half := int64(overhead / 2)
 	for i, at := range c.at {
 		mine := &inside[c.loop[i]]
-		for mine.Len() > 0 && int64(*mine.Top()) <= at {
-			mine.Pop()
-		}
+		mine.DropUntil(at)
 		done, _ := q.Offer(at + half)
 		took := float64(done - at + half)
 		met := &sim.atSend[min(mine.Len(), measure.MostFound)]
@@ -302,7 +293,7 @@ func simulate(
 		if done-drawn > at+half {
 			sim.waited++
 		}
-		mine.Push(end(done + half))
+		mine.Put(done + half)
 	}
 	sim.waited /= float64(arrivals)
 	return &sim

@@ -28,14 +28,13 @@ func Exponential(mean int64) func(*rand.Rand) int64 {
 type Queue struct {
 	station Station
 	rng     *rand.Rand
-	free    []int64 // when each worker is free, a heap: the earliest first
-	// when each waiting request starts, in order; not kept if Room is unlimited
-	starts ring
+	free    Times // when each worker is free
+	starts  Times   // of the waiting requests; not kept if Room is unlimited
 }
 
 // New returns an empty queue.
 func New(s Station, seed uint64) *Queue {
-	return &Queue{station: s, rng: serviceRandom(seed), free: make([]int64, s.Workers)}
+	return &Queue{station: s, rng: serviceRandom(seed), free: Times{at: make([]int64, s.Workers)}}
 }
 
 func serviceRandom(seed uint64) *rand.Rand {
@@ -46,71 +45,22 @@ func serviceRandom(seed uint64) *rand.Rand {
 // done: in a queue served in order of arrival, everything is decided at the arrival (Kiefer and
 // Wolfowitz, 1955). ok is false if there is no room.
 func (q *Queue) Offer(now int64) (done int64, ok bool) {
-	start := max(now, q.free[0])
+	start := max(now, q.free.First())
 	// Waiting requests matter only if the room is limited.
 	if room := q.station.Room; room >= 0 {
-		q.starts.dropUntil(now)
+		q.starts.DropUntil(now)
 		if start > now {
-			if q.starts.len() >= room {
+			if q.starts.Len() >= room {
 				return 0, false
 			}
-			q.starts.push(start)
+			q.starts.Put(start)
 		}
 	}
 	done = start + q.station.Service(q.rng)
-	q.free[0] = done
-	q.sink()
+	q.free.Drop()
+	q.free.Put(done)
 	return done, true
 }
 
 // Add adds a worker that is free from now on.
-func (q *Queue) Add(now int64) {
-	q.free = append(q.free, now)
-	for i := len(q.free) - 1; i > 0 && q.free[i] < q.free[(i-1)/2]; i = (i - 1) / 2 {
-		q.free[i], q.free[(i-1)/2] = q.free[(i-1)/2], q.free[i]
-	}
-}
-
-// sink restores the heap after its first element has grown.
-func (q *Queue) sink() {
-	free, i := q.free, 0
-	moved := free[0]
-	for {
-		c := 2*i + 1
-		if c >= len(free) {
-			break
-		}
-		if c+1 < len(free) && free[c+1] < free[c] {
-			c++
-		}
-		if free[c] >= moved {
-			break
-		}
-		free[i] = free[c]
-		i = c
-	}
-	free[i] = moved
-}
-
-// ring is a queue of times in ascending order.
-type ring struct {
-	at    []int64
-	first int
-}
-
-func (r *ring) len() int { return len(r.at) - r.first }
-
-func (r *ring) push(at int64) {
-	if r.first > 1024 && r.first > len(r.at)/2 {
-		r.at = r.at[:copy(r.at, r.at[r.first:])]
-		r.first = 0
-	}
-	r.at = append(r.at, at)
-}
-
-// dropUntil removes the times that are not after now.
-func (r *ring) dropUntil(now int64) {
-	for r.first < len(r.at) && r.at[r.first] <= now {
-		r.first++
-	}
-}
+func (q *Queue) Add(now int64) { q.free.Put(now) }
