@@ -65,7 +65,7 @@ const anywhere = "internal/invariant"
 // the same model.
 const estimator = "internal/loadline"
 
-var numbers = []string{"measure", "stats", "heap", "slo", "queue", "model"}
+var numbers = []string{"measure", "stats", "slo", "queue", "model"}
 
 // floor finds the level of a folder; ok is false when the house has no such room.
 func floor(dir string) (level int, ok bool) {
