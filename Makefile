@@ -47,8 +47,8 @@ race: GCFLAGS += $(patsubst %,'-gcflags=%=-dwarf=false -race=false',crypto/ecdh 
 GIVEN := $(GOFLAGS)
 analyzer checks rules plain alone race seeds statistics: export GOFLAGS = $(GIVEN) -pgo=off $(GCFLAGS)
 analyzer checks rules alone seeds statistics: export GOGC := 400
-# Only the race detector needs cgo. Without it no C compiler runs, as when the binary is built.
-analyzer checks rules plain alone seeds: export CGO_ENABLED := 0
+# Only the race detector needs cgo. Without cgo no C compiler runs, as in make build.
+analyzer checks rules plain alone seeds statistics: export CGO_ENABLED := 0
 plain race: export GOFLAGS += '-toolexec=nice -n 5 env GOGC=400'
 
 lint: checks rules ## Look for what gofmt, go vet, staticcheck and the house's own rules object to
@@ -101,9 +101,10 @@ ALONE := ./examples/patients ./internal/admission ./internal/cache ./internal/ca
 PLAIN = $(shell grep -rlE '^//go:build !race|^func Test[A-Za-z0-9]*Alloc' --include='*_test.go' cmd internal)
 PLAIN_ROOMS = $(patsubst %,./%,$(sort $(patsubst %/,%,$(dir $(PLAIN)))))
 PLAIN_TESTS = $(shell grep -lE '^//go:build !race' $(PLAIN) | xargs grep -ohE '^func Test[A-Za-z0-9]+' | sed 's/func //; s/.*/^&$$/' | paste -sd'|')
-# Of the gateway's tests, plain compiles those that it runs and what they share with others, and hides
-# the others: 10 s of the processor to compile and link, in the place of 18.
-HIDDEN = $(filter-out $(PLAIN),$(shell grep -lE '^func (Test|Fuzz|Benchmark)' internal/gateway/*_test.go))
+# Of the gateway's tests, plain compiles those that it runs, and hides the others: 10 s of the
+# processor to compile and link, in the place of 18. So what those tests use must be in files without
+# tests, such as harness_test.go: else plain does not compile. TestMain is shared.
+HIDDEN = $(filter-out $(PLAIN),$(shell grep -lE '^func (Test|Fuzz|Benchmark)[A-Za-z0-9]*\(([a-z]+ )?\*testing\.[TFB]\)' internal/gateway/*_test.go))
 # go test compiles packages without tests too, and what they import: for nothing with the race detector.
 HAS_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
 BUSY := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
@@ -114,7 +115,8 @@ test: ## Install the tools that tests need, then test and lint everything
 	$(MAKE) -j2 tools analyzer
 	$(MAKE) -j3 race rest late
 
-# The front end takes little of the processor, and is built here for the same reason.
+# The front end needs npm, which tools.sh installs. It takes little of the processor, so it is built
+# while the analyzer compiles.
 tools:
 	./scripts/tools.sh
 	$(MAKE) web

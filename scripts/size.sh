@@ -1,9 +1,9 @@
 #!/bin/sh
 # Says whether the stripped binary is as small as promised (30 MB), and if it is not, where to look. It
 # is built with the flags that tests are, whose packages are compiled already. The one that make build
-# makes is inlined by a profile, other modules too, and 0.77 MB larger.
+# makes is inlined by a profile, other modules too, and 0.82 MB larger.
 set -eu
-most=29230000
+most=29180000
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 

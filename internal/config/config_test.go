@@ -279,6 +279,16 @@ func TestTheYAMLOfAConfigurationLoadsAsTheSame(t *testing.T) {
 	}
 }
 
+// A hash of what is written is the configuration's version: it must not change by itself.
+func TestTheYAMLOfAConfigurationIsPinned(t *testing.T) {
+	setEnvironment(t)
+	cfg, err := config.Load("testdata/good/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "testdata/full-written.yaml", cfg.YAML())
+}
+
 func TestTheYAMLOfAConfigurationHidesSecrets(t *testing.T) {
 	cfg := parse(t, "listeners: [{address: \":1\"}]\nadmin: {address: \":2\", token: s3cr3t}")
 	if text := string(cfg.YAML()); strings.Contains(text, "s3cr3t") || !strings.Contains(text, "[redacted]") {

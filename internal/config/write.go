@@ -29,8 +29,9 @@ routes: [{match: /, upstream: service}]
 	return (&writer{comment: true}).file(cfg)
 }
 
-// writer turns values into lines of YAML, each of them once: every reload writes the configuration,
-// for its version. What says whether a part is empty has written it, and takes it back (undo).
+// writer turns values into lines of YAML. It writes each line once, as every reload writes the
+// configuration, for its version. Whether a part is empty is known only when it is written: if it is,
+// its lines are removed again (undo).
 type writer struct {
 	comment bool // show what is absent, as comments
 	text    []byte
@@ -42,10 +43,17 @@ type writer struct {
 // mark is a place in the text to go back to.
 type mark struct{ text, dash int }
 
-func (w *writer) mark() mark     { return mark{len(w.text), w.dash} }
-func (w *writer) undo(to mark)   { w.text, w.dash = w.text[:to.text], to.dash }
-func (w *writer) shift(s string) { w.indent = append(w.indent, s...) }
-func (w *writer) unshift(n int)  { w.indent = w.indent[:len(w.indent)-n] }
+func (w *writer) here() mark   { return mark{len(w.text), w.dash} }
+func (w *writer) undo(to mark) { w.text, w.dash = w.text[:to.text], to.dash }
+
+// shift has the lines from here on begin with more, until unshift is given what it returns.
+func (w *writer) shift(more string) (before int) {
+	before = len(w.indent)
+	w.indent = append(w.indent, more...)
+	return before
+}
+
+func (w *writer) unshift(before int) { w.indent = w.indent[:before] }
 
 // line writes a line of these words.
 func (w *writer) line(words ...string) {
@@ -66,8 +74,8 @@ func (w *writer) file(c *Config) []byte {
 	return w.text
 }
 
-// mapping writes the lines of a struct, and says whether any key is there: it has none, or comments
-// only, when all are absent.
+// mapping writes the lines of a struct, and says whether any key is there. If all are absent, it
+// writes nothing, or only comments.
 func (w *writer) mapping(v reflect.Value, from *sources) (some bool) {
 	keys := keysOf(v.Type())
 	for i := range keys {
@@ -79,9 +87,9 @@ func (w *writer) mapping(v reflect.Value, from *sources) (some bool) {
 			w.absent(k)
 			some = true
 		case w.comment:
-			w.shift("# ")
+			outside := w.shift("# ")
 			w.absent(k)
-			w.unshift(2)
+			w.unshift(outside)
 		}
 	}
 	return some
@@ -100,11 +108,11 @@ func (w *writer) entry(name, entryName string, v reflect.Value, k *key, from *so
 	name = quote(name)
 	switch v.Kind() {
 	case reflect.Struct:
-		before := w.mark()
+		before := w.here()
 		w.line(name, ":")
-		w.shift("  ")
+		outside := w.shift("  ")
 		some := w.mapping(v, from)
-		w.unshift(2)
+		w.unshift(outside)
 		if !some {
 			w.undo(before)
 		}
@@ -132,14 +140,14 @@ func (w *writer) free(name string, v reflect.Value, k *key, from *sources) bool 
 		return strings.Compare(a.String(), b.String())
 	})
 	w.line(name, ":")
-	w.shift("  ")
+	outside := w.shift("  ")
 	for _, n := range names {
 		item := v.MapIndex(n)
 		if !w.entry(n.String(), n.String(), item, k, from.at(n.String())) {
 			w.line(quote(n.String()), ": ", emptyYAML(item))
 		}
 	}
-	w.unshift(2)
+	w.unshift(outside)
 	return true
 }
 
@@ -160,13 +168,13 @@ func (w *writer) list(name string, v reflect.Value, k *key, from *sources) bool 
 		return true
 	}
 	w.line(name, ":")
-	w.shift("    ")
+	outside := w.shift("    ")
 	for i := range v.Len() {
 		w.dash = len(w.indent) - 2
 		w.mapping(v.Index(i), from.item(i))
 	}
 	w.dash = 0
-	w.unshift(4)
+	w.unshift(outside)
 	return true
 }
 
@@ -187,9 +195,9 @@ func (w *writer) absent(k *key) {
 	switch t.Kind() {
 	case reflect.Struct:
 		w.line(k.name, ":")
-		w.shift("  ")
+		outside := w.shift("  ")
 		w.mapping(prototype(t), nil)
-		w.unshift(2)
+		w.unshift(outside)
 	case reflect.Slice:
 		w.line(k.name, ": []")
 	case reflect.Map:

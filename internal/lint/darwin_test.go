@@ -22,14 +22,28 @@ type listed struct {
 	ImportPath, Dir string
 	GoFiles         []string
 	ImportMap       map[string]string // paths of imports that are others in the source
-	Module          *struct{ GoVersion string }
+	Module          *struct{ Version, GoVersion string }
 	Error           *struct{ Err string }
+}
+
+// own says whether the package belongs to the project.
+func (p *listed) own() bool {
+	return p.ImportPath == "plimsoll" || strings.HasPrefix(p.ImportPath, "plimsoll/")
+}
+
+// version is that of the package's module; empty for the standard library and the project.
+func (p *listed) version() string {
+	if p.Module == nil || p.own() {
+		return ""
+	}
+	return p.Module.Version
 }
 
 // world is the packages of a platform, by their import paths.
 type world struct {
-	set  *token.FileSet
-	done map[string]*types.Package
+	set      *token.FileSet
+	done     map[string]*types.Package
+	versions map[string]string
 }
 
 // importing finds what one package imports.
@@ -65,21 +79,22 @@ func (w *world) check(p *listed) (wrong []error) {
 		}
 		files = append(files, f)
 	}
-	own := p.ImportPath == "plimsoll" || strings.HasPrefix(p.ImportPath, "plimsoll/")
 	c := types.Config{
 		Importer: importing{w, p.ImportMap}, Sizes: types.SizesFor("gc", "arm64"),
-		IgnoreFuncBodies: !own, FakeImportC: true, Error: func(err error) { wrong = append(wrong, err) },
+		IgnoreFuncBodies: !p.own(), FakeImportC: true, Error: func(err error) { wrong = append(wrong, err) },
 	}
 	if p.Module != nil && p.Module.GoVersion != "" {
 		c.GoVersion = "go" + p.Module.GoVersion
 	}
 	path, _, _ := strings.Cut(p.ImportPath, " ")
 	w.done[p.ImportPath], _ = c.Check(path, w.set, files, nil)
+	w.versions[p.ImportPath] = p.version()
 	return wrong
 }
 
-// apart are folders with modules of their own: they need much that nothing else does, and are neither
-// compiled nor vetted by make test.
+// apart are folders with modules of their own: they need much that nothing else does, and make test
+// only checks their types. What they share with the project must have the same version: run go mod tidy
+// there, too, when go.mod changes.
 var apart = []string{"../../examples/experiments/servers/gin"}
 
 // People develop on Macs. That everything compiles there, tests too, is seen from the sources: to
@@ -87,7 +102,7 @@ var apart = []string{"../../examples/experiments/servers/gin"}
 func TestItCompilesForDarwin(t *testing.T) {
 	// Nearly all that is read is kept, so a collection finds little garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	w := &world{token.NewFileSet(), map[string]*types.Package{}}
+	w := &world{token.NewFileSet(), map[string]*types.Package{}, map[string]string{}}
 	if own := w.look(t, "../.."); own < 50 {
 		t.Errorf("%d packages of the project were seen", own)
 	}
@@ -110,7 +125,7 @@ func (w *world) look(t *testing.T, dir string) (own int) {
 	list.Stderr = &said
 	out, err := list.Output()
 	if err != nil {
-		t.Fatalf("go list in %s: %v\n%s", dir, err, &said)
+		t.Fatalf("go list in %s, where go mod tidy may be due: %v\n%s", dir, err, &said)
 	}
 	for d := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p listed
@@ -122,14 +137,19 @@ func (w *world) look(t *testing.T, dir string) (own int) {
 		if p.Error != nil {
 			t.Errorf("%s: %s", p.ImportPath, p.Error.Err)
 		}
-		// The main package of a test is not there yet.
-		if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") || w.done[p.ImportPath] != nil {
+		if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") {
+			continue // the main package of a test is not there yet
+		}
+		if w.done[p.ImportPath] != nil {
+			if had := w.versions[p.ImportPath]; had != p.version() {
+				t.Errorf("%s is %s in %s, and %s in the project", p.ImportPath, p.version(), dir, had)
+			}
 			continue
 		}
 		for _, err := range w.check(&p) {
 			t.Error(err)
 		}
-		if strings.HasPrefix(p.ImportPath, "plimsoll/") {
+		if p.own() {
 			own++
 		}
 	}

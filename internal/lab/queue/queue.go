@@ -29,7 +29,7 @@ type Queue struct {
 	station Station
 	rng     *rand.Rand
 	free    Times // when each worker is free
-	starts  Times // of the waiting requests; not kept if Room is unlimited
+	starts  Times // when each waiting request starts; not kept if Room is unlimited
 }
 
 // New returns an empty queue.

@@ -2,8 +2,8 @@ package queue
 
 import "slices"
 
-// Times are times in ascending order. The zero value is empty and ready. It has one owner, and keeps
-// its memory.
+// Times are times in ascending order. The zero value is empty and ready. It must not be used
+// concurrently, and keeps its memory.
 //
 // Requests are served in order of arrival, so what is added mostly belongs near the end. With a heap
 // in its place, the fits of internal/loadline take a tenth longer.
@@ -12,7 +12,7 @@ type Times struct {
 	first int
 }
 
-// near is how far from its end a list is moved one by one. Behind that, to search is quicker.
+// near is how far from its end a list is moved one by one. Further from it, a binary search is quicker.
 const near = 16
 
 // Len is how many times there are.
@@ -31,7 +31,7 @@ func (t *Times) DropUntil(now int64) {
 	}
 }
 
-// Put adds a time.
+// Put adds a time. It moves all that are later, of which there may be as many as there are workers.
 func (t *Times) Put(at int64) {
 	if t.first > 1024 && t.first > len(t.at)/2 {
 		t.at = t.at[:copy(t.at, t.at[t.first:])]

@@ -151,7 +151,8 @@ func TestTheComparisonInABrowser(t *testing.T) {
 }
 
 // On a phone a page is 390 points wide, and must not have to be moved sideways. All are in frames of
-// one page, which chooses dark colours: starting a browser is what takes time.
+// one page, which chooses dark colours: starting a browser is what takes time. Phones are seen in the
+// dark only.
 func TestPagesInTheDarkAndOnAPhone(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
@@ -159,29 +160,42 @@ func TestPagesInTheDarkAndOnAPhone(t *testing.T) {
 	if err := report.Compare(&compared, plain().survey(), faster().survey()); err != nil {
 		t.Fatal(err)
 	}
+	run, diagnosis := html(t, plain().survey()), diagnosed(t, sick())
 	const phone, wide = 390, 1280
-	outer := `<!doctype html><style>body{margin:0;display:flex}iframe{border:0;height:6000px;flex:none}</style>`
-	for _, f := range []struct {
-		page  []byte
-		width int
+	frames := []struct {
+		page           []byte
+		width          int
+		charts, flames string // whether there are any
 	}{
-		{html(t, plain().survey()), phone}, {compared.Bytes(), phone}, {diagnosed(t, sick()), phone},
-		{html(t, plain().survey()), wide}, {diagnosed(t, sick()), wide},
-	} {
+		{run, phone, "true", "false"}, {compared.Bytes(), phone, "true", "false"},
+		{diagnosis, phone, "true", "true"}, {run, wide, "true", "false"}, {diagnosis, wide, "true", "true"},
+	}
+	outer := `<!doctype html><style>body{margin:0;display:flex}iframe{border:0;height:8000px;flex:none}</style>`
+	var want []string
+	all := 0
+	for _, f := range frames {
 		outer += fmt.Sprintf(`<iframe style="width:%dpx" srcdoc="%s"></iframe>`, f.width,
 			escape.EscapeString(string(f.page)))
+		ready := "yes"
+		if web.Report().Script == "" {
+			ready, f.charts, f.flames = "undefined", "false", "false"
+		}
+		want = append(want, fmt.Sprintf("%d wide, errors undefined, ready %s, dark true, charts %s, flames %s",
+			f.width, ready, f.charts, f.flames))
+		all += f.width
 	}
 	outer += `<script>onload=()=>{document.body.dataset.said=[...document.querySelectorAll("iframe")].map(f=>{` +
-		`const d=f.contentDocument.documentElement;` +
-		`return d.scrollWidth+" "+(d.dataset.errors||"none")+" "+f.contentWindow.matchMedia("(prefers-color-scheme:dark)").matches` +
-		`}).join(", ")}</script>`
-	dom := chromium(t, save(t, dir, "dark.html", []byte(outer)), "--dump-dom", "--window-size=3730,6000",
+		`const w=f.contentWindow,d=w.document,e=d.documentElement,has=s=>d.querySelector(s)!==null;` +
+		`return e.scrollWidth+" wide, errors "+e.dataset.errors+", ready "+e.dataset.ready+", dark "+` +
+		`w.matchMedia("(prefers-color-scheme:dark)").matches+", charts "+has("canvas")+", flames "+has("[role=treeitem]")` +
+		`}).join("; ")}</script>`
+	dom := chromium(t, save(t, dir, "dark.html", []byte(outer)), "--dump-dom",
+		fmt.Sprintf("--window-size=%d,8000", all),
 		"--blink-settings=preferredColorScheme=0", "--screenshot="+picture(dir, "dark"))
 	_, said, _ := strings.Cut(dom, `data-said="`)
 	said, _, _ = strings.Cut(said, `"`)
-	want := "390 none true, 390 none true, 390 none true, 1280 none true, 1280 none true"
-	if said != want {
-		t.Errorf("the frames' widths, errors and darkness are\n%s\nand not\n%s", said, want)
+	if want := strings.Join(want, "; "); said != want {
+		t.Errorf("the frames are\n%s\nand not\n%s", said, want)
 	}
 	drawn(t, dir, "dark")
 }
