@@ -65,9 +65,6 @@ func (r *Registry) AddGroup(g Group) error {
 		made.series = append(made.series, x)
 	}
 	r.extra = append(r.extra, made)
-	for _, x := range made.series {
-		r.taken[x.name] = true
-	}
 	return nil
 }
 
@@ -76,7 +73,11 @@ func (r *Registry) AddGroup(g Group) error {
 func (r *Registry) check(s Series, siblings []extraSeries) (extraSeries, error) {
 	desc := prometheus.NewDesc(prefix+s.Name, s.Help, s.Labels, nil)
 	named := func(x extraSeries) bool { return x.name == s.Name }
-	if ours[s.Name] || r.taken[s.Name] || slices.ContainsFunc(siblings, named) {
+	taken := slices.ContainsFunc(siblings, named) ||
+		slices.ContainsFunc(r.extra, func(g extraGroup) bool {
+			return slices.ContainsFunc(g.series, named)
+		})
+	if ours[s.Name] || taken {
 		return extraSeries{}, fmt.Errorf("telemetry: there is a series %s%s already: "+
 			"choose another name",
 			prefix, s.Name)

@@ -61,7 +61,6 @@ type Registry struct {
 	classes   map[int]classSet // of routes, by index
 	upstreams names
 	extra     []extraGroup
-	taken     map[string]bool // names of the series in extra
 	config    configState
 
 	collecting queue // held during a collection; guards what follows
@@ -144,7 +143,6 @@ func New(o Options) (*Registry, error) {
 		routes:     newNames("other", "none"),
 		classes:    map[int]classSet{},
 		upstreams:  newNames("other"),
-		taken:      map[string]bool{},
 		collecting: make(queue, 1),
 	}
 	for range o.Loops {
