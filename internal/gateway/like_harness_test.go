@@ -178,13 +178,7 @@ func (c *likeCase) overHTTP2(t *testing.T, g *instance, p spoken, ca *authority)
 		st.headers(client.encode(strings.ToLower(name), value), true)
 	}
 	st.answer()
-	var b strings.Builder
-	for i, status := range st.interims {
-		fmt.Fprintf(&b, "%d\n%s", status, fieldLines(st.hints[i]))
-	}
-	fmt.Fprintf(&b, "%d\n%s\n%s\n%s", st.status, fieldLines(st.fields), st.body,
-		fieldLines(st.trailers))
-	return b.String()
+	return streamWords(st.interims, st.hints, st.status, st.fields, st.body, st.trailers)
 }
 
 func (c *likeCase) overHTTP3(t *testing.T, b *bed) string {
@@ -204,13 +198,7 @@ func (c *likeCase) overHTTP3(t *testing.T, b *bed) string {
 		st.say(true, frames...)
 	}
 	st.answer()
-	var words strings.Builder
-	for i, status := range st.interims {
-		fmt.Fprintf(&words, "%d\n%s", status, fieldLines(st.hints[i]))
-	}
-	fmt.Fprintf(&words, "%d\n%s\n%s\n%s", st.status, fieldLines(st.fields), st.body,
-		fieldLines(st.trailers))
-	return words.String()
+	return streamWords(st.interims, st.hints, st.status, st.fields, st.body, st.trailers)
 }
 
 // gotWords reads a response of HTTP/1.1, with what comes before it, and puts it into words.
@@ -240,6 +228,18 @@ func sawWords(r *http.Request, body string) string {
 	framing := strings.Join(r.TransferEncoding, ",")
 	return fmt.Sprintf("%s %s %s\n%s%s\n\n%s\n%s", r.Method, r.RequestURI, r.Proto, fieldLines(fields),
 		framing, body, fieldLines(r.Trailer))
+}
+
+// streamWords is what a stream of HTTP/2 or HTTP/3 was answered; hints are the fields of interims.
+func streamWords(
+	interims []int, hints []http.Header, status int, fields http.Header, body []byte, trailers http.Header,
+) string {
+	var words strings.Builder
+	for i, interim := range interims {
+		fmt.Fprintf(&words, "%d\n%s", interim, fieldLines(hints[i]))
+	}
+	fmt.Fprintf(&words, "%d\n%s\n%s\n%s", status, fieldLines(fields), body, fieldLines(trailers))
+	return words.String()
 }
 
 // fieldLines are fields in the order of their names. A Date that the gateway made is left out, and
