@@ -80,6 +80,16 @@ func html(t *testing.T, run *record.Run) []byte {
 	return out.Bytes()
 }
 
+// comparison is the report of two runs.
+func comparison(t *testing.T, before, after *record.Run) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	if err := report.Compare(&out, before, after); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
 // sound fails when the page's script did not come to its end, or met an error, or the page's policy
 // blocked something.
 func sound(t *testing.T, dom string) {
@@ -136,11 +146,7 @@ func drawn(t *testing.T, dir string, names ...string) {
 func TestTheComparisonInABrowser(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
-	var out bytes.Buffer
-	if err := report.Compare(&out, plain().survey(), faster().survey()); err != nil {
-		t.Fatal(err)
-	}
-	page := save(t, dir, "compare.html", out.Bytes())
+	page := save(t, dir, "compare.html", comparison(t, plain().survey(), faster().survey()))
 	dom := chromium(t, page, "--dump-dom", "--window-size=1280,3600",
 		"--screenshot="+picture(dir, "compare"))
 	sound(t, dom)
@@ -156,19 +162,16 @@ func TestTheComparisonInABrowser(t *testing.T) {
 func TestPagesInTheDarkAndOnAPhone(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
-	var compared bytes.Buffer
-	if err := report.Compare(&compared, plain().survey(), faster().survey()); err != nil {
-		t.Fatal(err)
-	}
 	run, diagnosis := html(t, plain().survey()), diagnosed(t, sick())
+	compared := comparison(t, plain().survey(), faster().survey())
 	const phone, wide = 390, 1280
 	frames := []struct {
-		page           []byte
-		width          int
-		charts, flames string // whether there are any
+		page   []byte
+		width  int
+		flames bool // all have charts
 	}{
-		{run, phone, "true", "false"}, {compared.Bytes(), phone, "true", "false"},
-		{diagnosis, phone, "true", "true"}, {run, wide, "true", "false"}, {diagnosis, wide, "true", "true"},
+		{run, phone, false}, {compared, phone, false}, {diagnosis, phone, true}, {run, wide, false},
+		{diagnosis, wide, true},
 	}
 	outer := `<!doctype html><style>body{margin:0;display:flex}iframe{border:0;height:8000px;flex:none}</style>`
 	var want []string
@@ -176,12 +179,12 @@ func TestPagesInTheDarkAndOnAPhone(t *testing.T) {
 	for _, f := range frames {
 		outer += fmt.Sprintf(`<iframe style="width:%dpx" srcdoc="%s"></iframe>`, f.width,
 			escape.EscapeString(string(f.page)))
-		ready := "yes"
-		if web.Report().Script == "" {
-			ready, f.charts, f.flames = "undefined", "false", "false"
+		ready, built := "yes", web.Report().Script != ""
+		if !built {
+			ready = "undefined"
 		}
-		want = append(want, fmt.Sprintf("%d wide, errors undefined, ready %s, dark true, charts %s, flames %s",
-			f.width, ready, f.charts, f.flames))
+		want = append(want, fmt.Sprintf("%d wide, errors undefined, ready %s, dark true, charts %t, flames %t",
+			f.width, ready, built, built && f.flames))
 		all += f.width
 	}
 	outer += `<script>onload=()=>{document.body.dataset.said=[...document.querySelectorAll("iframe")].map(f=>{` +
@@ -205,11 +208,7 @@ func TestPagesInTheDarkAndOnAPhone(t *testing.T) {
 func TestOddRunsInABrowser(t *testing.T) {
 	t.Parallel()
 	pages := map[string][]byte{"hostile": html(t, hostile())}
-	var compared bytes.Buffer
-	if err := report.Compare(&compared, hostile(), brief().survey()); err != nil {
-		t.Fatal(err)
-	}
-	pages["hostile comparison"] = compared.Bytes()
+	pages["hostile comparison"] = comparison(t, hostile(), brief().survey())
 	pages["hostile diagnosis"] = diagnosed(t, cruel())
 	for name, run := range lacking() {
 		pages[name] = html(t, run)
