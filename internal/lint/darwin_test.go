@@ -41,9 +41,14 @@ func (p *listed) version() string {
 
 // world is the packages of a platform, by their import paths.
 type world struct {
-	set      *token.FileSet
-	done     map[string]*types.Package
-	versions map[string]string
+	set  *token.FileSet
+	done map[string]checked
+}
+
+// checked is a package whose types were checked, of a version of its module.
+type checked struct {
+	types   *types.Package
+	version string
 }
 
 // importing finds what one package imports.
@@ -59,7 +64,7 @@ func (i importing) Import(path string) (*types.Package, error) {
 	if path == "unsafe" {
 		return types.Unsafe, nil
 	}
-	if p := i.done[path]; p != nil {
+	if p := i.done[path].types; p != nil {
 		return p, nil
 	}
 	return nil, errors.New("go list does not name " + path)
@@ -87,8 +92,8 @@ func (w *world) check(p *listed) (wrong []error) {
 		c.GoVersion = "go" + p.Module.GoVersion
 	}
 	path, _, _ := strings.Cut(p.ImportPath, " ")
-	w.done[p.ImportPath], _ = c.Check(path, w.set, files, nil)
-	w.versions[p.ImportPath] = p.version()
+	pkg, _ := c.Check(path, w.set, files, nil)
+	w.done[p.ImportPath] = checked{pkg, p.version()}
 	return wrong
 }
 
@@ -102,7 +107,7 @@ var apart = []string{"../../examples/experiments/servers/gin"}
 func TestItCompilesForDarwin(t *testing.T) {
 	// Nearly all that is read is kept, so a collection finds little garbage.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
-	w := &world{token.NewFileSet(), map[string]*types.Package{}, map[string]string{}}
+	w := &world{token.NewFileSet(), map[string]checked{}}
 	if own := w.look(t, "../.."); own < 50 {
 		t.Errorf("%d packages of the project were seen", own)
 	}
@@ -140,9 +145,9 @@ func (w *world) look(t *testing.T, dir string) (own int) {
 		if p.ImportPath == "unsafe" || strings.HasSuffix(p.ImportPath, ".test") {
 			continue // the main package of a test is not there yet
 		}
-		if w.done[p.ImportPath] != nil {
-			if had := w.versions[p.ImportPath]; had != p.version() {
-				t.Errorf("%s is %s in %s, and %s in the project", p.ImportPath, p.version(), dir, had)
+		if had, ok := w.done[p.ImportPath]; ok {
+			if had.version != p.version() {
+				t.Errorf("%s is %s in %s, and %s in the project", p.ImportPath, p.version(), dir, had.version)
 			}
 			continue
 		}
