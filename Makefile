@@ -103,7 +103,7 @@ PLAIN_ROOMS = $(patsubst %,./%,$(sort $(patsubst %/,%,$(dir $(PLAIN)))))
 PLAIN_TESTS = $(shell grep -lE '^//go:build !race' $(PLAIN) | xargs grep -ohE '^func Test[A-Za-z0-9]+' | sed 's/func //; s/.*/^&$$/' | paste -sd'|')
 # Of the gateway's tests, plain compiles those that it runs, and hides the others: 10 s of the
 # processor to compile and link, in the place of 18. So what those tests use must be in files without
-# tests, such as harness_test.go: else plain does not compile. TestMain is shared.
+# tests, such as harness_test.go: else plain does not compile. child_test.go, with TestMain, has none.
 HIDDEN = $(filter-out $(PLAIN),$(shell grep -lE '^func (Test|Fuzz|Benchmark)[A-Za-z0-9]*\(([a-z]+ )?\*testing\.[TFB]\)' internal/gateway/*_test.go))
 # go test compiles packages without tests too, and what they import: for nothing with the race detector.
 HAS_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
@@ -123,7 +123,7 @@ tools:
 
 # What make lint uses is compiled while the tools are installed, which mostly waits.
 analyzer:
-	dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && go build -o "$$dir" ./internal/lint/analyze
+	go build -o /dev/null ./internal/lint/analyze
 
 rest: web
 	nice -n 5 $(MAKE) plain

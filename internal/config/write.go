@@ -120,7 +120,7 @@ func (w *writer) entry(name, entryName string, v reflect.Value, k *key, from *so
 	case reflect.Slice:
 		return w.list(name, v, k, from)
 	case reflect.Map:
-		return w.free(name, v, k, from)
+		return w.freeMapping(name, v, k, from)
 	case reflect.String:
 		if v.Len() == 0 {
 			return false
@@ -130,8 +130,8 @@ func (w *writer) entry(name, entryName string, v reflect.Value, k *key, from *so
 	return true
 }
 
-// free writes a mapping whose keys have names of the user's choice.
-func (w *writer) free(name string, v reflect.Value, k *key, from *sources) bool {
+// freeMapping writes a mapping whose keys have names of the user's choice.
+func (w *writer) freeMapping(name string, v reflect.Value, k *key, from *sources) bool {
 	if v.Len() == 0 {
 		return false
 	}
