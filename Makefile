@@ -35,9 +35,9 @@ demo: build ## Put a small shop behind the gateway, and find out how much it can
 # the code here takes a quarter less there, too, and its tests, which wait for the detector and the
 # kernel, no longer; only the standard library is inlined. A compiler that collects its garbage less
 # often (GOGC), for some more memory, takes a fifth less of the processor's time, staticcheck a sixth,
-# and tests 10 s in all. With the race detector they would need too much memory, and in plain
-# some measure theirs: there only the compiler collects less, and it gives way to tests that have clocks
-# (nice). With the profile of cmd/plimsoll, its tests would need every package compiled once more.
+# and tests 14 s in all. With the race detector they would need too much memory: there only the compiler
+# collects less. Where tests have clocks, it gives way to them (nice). With the profile of cmd/plimsoll,
+# its tests would need every package compiled once more.
 # The detector does not look into the arithmetic of handshakes, which shares nothing: tests that make
 # many take a sixth less. It would report what it does not see of sync in other packages as races.
 INLINED := std plimsoll/... honnef.co/go/tools/... golang.org/x/tools/...
@@ -46,10 +46,11 @@ GCFLAGS = '-gcflags=all=-dwarf=false -l' $(INLINED:%=-gcflags=%=-dwarf=false)
 race: GCFLAGS += $(patsubst %,'-gcflags=%=-dwarf=false -race=false',crypto/ecdh $(addprefix crypto/internal/fips140/,bigmod ecdh ecdsa edwards25519/... mlkem nistec/... rsa))
 GIVEN := $(GOFLAGS)
 analyzer checks rules plain alone race seeds statistics: export GOFLAGS = $(GIVEN) -pgo=off $(GCFLAGS)
-analyzer checks rules alone seeds statistics: export GOGC := 400
+analyzer checks rules plain alone seeds statistics: export GOGC := 400
 # Only the race detector needs cgo. Without cgo no C compiler runs, as in make build.
 analyzer checks rules plain alone seeds statistics: export CGO_ENABLED := 0
-plain race: export GOFLAGS += '-toolexec=nice -n 5 env GOGC=400'
+plain: export GOFLAGS += '-toolexec=nice -n 5'
+race: export GOFLAGS += '-toolexec=nice -n 5 env GOGC=400'
 
 lint: checks rules ## Look for what gofmt, go vet, staticcheck and the house's own rules object to
 
