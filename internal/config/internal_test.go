@@ -165,3 +165,21 @@ func TestEveryKeyThatNeedsALimitHasOne(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatADisclosureNeedsIsInAllThatItFinds(t *testing.T) {
+	separators := []string{
+		"", "=", ":", "//", `"`, "'", " ", "\t", "\n", "\f", "\r", "\v", "\u00a0", "?", ",",
+	}
+	for _, name := range []string{"token", "Bearer", "x-sig", "https", ""} {
+		for _, value := range []string{"12345678", "user@", "x:y@host", `s"`, "s'"} {
+			for i := range len(separators) * len(separators) {
+				text := name + separators[i/len(separators)] + separators[i%len(separators)] + value
+				for _, d := range disclosures {
+					if found := d.find.FindString(text); found != "" && !strings.ContainsAny(found, d.needs) {
+						t.Errorf("%s finds %q, which has none of %q", d.find, found, d.needs)
+					}
+				}
+			}
+		}
+	}
+}

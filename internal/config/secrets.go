@@ -30,19 +30,31 @@ const (
 var (
 	// credential finds the names of what is meant for one reader only.
 	credential = regexp.MustCompile(`(?i)auth|cookie|token|secret|pass|pwd|key|credential|session|signature|bearer|jwt|(^|[^a-z])sig([^a-z]|$)`)
-	// A name and its value: as in a query, a form or a cookie; between quotes, as in JSON; as in a
-	// header. "auth:9001" is an address.
-	pairs = []*regexp.Regexp{
-		regexp.MustCompile(`([\w.-]+)(=)([^\s"'&;,<>#]+)`),
-		regexp.MustCompile(`([\w.-]+)(["']?\s*[:=]\s*["'])([^"'\n]+)`),
-		regexp.MustCompile(`([\w.-]+)(:\s+)([^\s"'][^"'\n]*)`),
+	// disclosures are the ways in which a text tells a secret. Every reload masks every text of its
+	// configuration, and most have none of the characters that one of them needs.
+	disclosures = []disclosure{
+		{"@", regexp.MustCompile(`(:)(//)([^/?#@\s]+)@`), false}, // the user information of a URL
+		// A name and its value: as in a query, a form or a cookie; between quotes, as in JSON; as in
+		// a header. "auth:9001" is an address.
+		{"=", regexp.MustCompile(`([\w.-]+)(=)([^\s"'&;,<>#]+)`), true},
+		{`"'`, regexp.MustCompile(`([\w.-]+)(["']?\s*[:=]\s*["'])([^"'\n]+)`), true},
+		{space, regexp.MustCompile(`([\w.-]+)(:\s+)([^\s"'][^"'\n]*)`), true},
+		{space, regexp.MustCompile(`(?i)\b(bearer)(\s+)([\w.~+/=-]{8,})`), false},
 	}
-	userInfo = regexp.MustCompile(`(:)(//)([^/?#@\s]+)@`)
-	bearer   = regexp.MustCompile(`(?i)\b(bearer)(\s+)([\w.~+/=-]{8,})`)
 	// references is a text that tells nothing itself. A fallback, as in ${NAME:-text}, would tell
 	// something.
 	references = regexp.MustCompile(`^(?i:(bearer|basic)\s+)?(\$\{[\w.]+\}|:)+$`)
 )
+
+// space is what \s stands for.
+const space = " \t\n\f\r"
+
+// disclosure finds secrets: they are the third group.
+type disclosure struct {
+	needs string // one of these characters is in what is found
+	find  *regexp.Regexp
+	named bool // the first group is a name, which must be a credential's
+}
 
 // sources are the texts, as the file has them, of the values that hold something of the
 // environment: a tree in the shape of the configuration, where an item of a list has its number for
@@ -151,28 +163,25 @@ func (k *key) shown(text, name string, from *sources) string {
 
 // mask replaces the values in a text that a name or their place gives away.
 func mask(text string) string {
-	if !strings.ContainsAny(text, "=: \t\n\f\r") { // every pattern has one of these, and few texts do
-		return text
+	for i := range disclosures {
+		if d := &disclosures[i]; strings.ContainsAny(text, d.needs) {
+			text = d.mask(text)
+		}
 	}
-	any := func(string) bool { return true }
-	text = replaceValues(text, userInfo, any)
-	for _, pair := range pairs {
-		text = replaceValues(text, pair, credential.MatchString)
-	}
-	return replaceValues(text, bearer, any)
+	return text
 }
 
-// replaceValues replaces the third group of each match whose first is chosen, unless it holds
-// nothing but references.
-func replaceValues(text string, find *regexp.Regexp, chosen func(first string) bool) string {
+// mask leaves values that hold nothing but references.
+func (d *disclosure) mask(text string) string {
 	var out strings.Builder
 	done := 0
-	for _, m := range find.FindAllStringSubmatchIndex(text, -1) {
-		if value := text[m[6]:m[7]]; chosen(text[m[2]:m[3]]) && !references.MatchString(value) {
-			out.WriteString(text[done:m[6]])
-			out.WriteString(redactedPart)
-			done = m[7]
+	for _, m := range d.find.FindAllStringSubmatchIndex(text, -1) {
+		if d.named && !credential.MatchString(text[m[2]:m[3]]) || references.MatchString(text[m[6]:m[7]]) {
+			continue
 		}
+		out.WriteString(text[done:m[6]])
+		out.WriteString(redactedPart)
+		done = m[7]
 	}
 	out.WriteString(text[done:])
 	return out.String()

@@ -208,13 +208,19 @@ func (w *writer) absent(k *key) {
 }
 
 func scalarYAML(v reflect.Value, k *key, entryName string, from *sources) string {
-	if v.Kind() != reflect.String {
-		return fmt.Sprint(v.Interface())
+	if v.Kind() == reflect.String {
+		return quote(k.shown(v.String(), entryName, from))
 	}
-	return quote(k.shown(v.String(), entryName, from))
+	value := v.Interface()
+	if s, is := value.(fmt.Stringer); is {
+		return s.String()
+	}
+	return fmt.Sprint(value)
 }
 
 var yamlWords = []string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}
+
+const longestWord = len("false")
 
 // isPlain says that a text needs no quotes in YAML, unless it is one of yamlWords: it begins with a
 // letter or a slash, and goes on with those, digits, "_", "." and "-".
@@ -232,7 +238,7 @@ func isPlain(text string) bool {
 
 // quote is a string in YAML, bare where every reader of YAML takes it for a string.
 func quote(text string) string {
-	if isPlain(text) && !slices.Contains(yamlWords, strings.ToLower(text)) {
+	if isPlain(text) && (len(text) > longestWord || !slices.Contains(yamlWords, strings.ToLower(text))) {
 		return text
 	}
 	// A string of JSON is one of YAML.
