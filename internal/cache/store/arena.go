@@ -35,29 +35,24 @@ type piece struct {
 type arena struct {
 	mu       sync.Mutex
 	memory   []byte
-	state    []uint8 // of each block: order of a free block that begins here, or taken, or inside
-	next     [][]uint32
-	where    []uint32 // of each free block: its index in its list
-	free     []uint32 // pages that are resident and free
-	cold     []uint32 // pages that are not resident
-	resident int      // pages, in use and free
+	blocks   []*blocks  // of each page, from its first use on: a cache may stay small
+	next     [][]uint32 // of each order: the free blocks
+	free     []uint32   // pages that are resident and free
+	cold     []uint32   // pages that were in use, and are not resident
+	used     int        // pages that have been in use: the first ones
+	resident int        // pages, in use and free
 	release  func([]byte)
 }
 
-const inside = 0xfe // not the beginning of a free block
+// blocks is what is known of a page's blocks.
+type blocks struct {
+	state [perPage]uint8  // the order, plus one, of a free block that begins here; else 0
+	where [perPage]uint32 // of each free block: its index in its list
+}
 
 func newArena(bytes int64) (*arena, error) {
 	pages := int((bytes + PieceBytes - 1) / PieceBytes)
-	a := &arena{
-		state: make([]uint8, pages*perPage), where: make([]uint32, pages*perPage),
-		next: make([][]uint32, orders-1), cold: make([]uint32, 0, pages), free: make([]uint32, 0, pages),
-	}
-	for i := range a.state {
-		a.state[i] = inside
-	}
-	for i := range pages {
-		a.cold = append(a.cold, uint32(pages-1-i))
-	}
+	a := &arena{blocks: make([]*blocks, pages), next: make([][]uint32, orders-1)}
 	if invariant.On {
 		// The race detector does not see memory outside the heap.
 		a.memory, a.release = make([]byte, pages*PieceBytes), func([]byte) {}
@@ -111,30 +106,43 @@ func (a *arena) page(limit int) (uint32, bool) {
 		a.free = a.free[:n-1]
 		return page * perPage, true
 	}
-	n := len(a.cold)
-	if n == 0 || a.resident >= limit {
+	if a.resident >= limit {
 		return 0, false
 	}
-	page := a.cold[n-1]
-	a.cold = a.cold[:n-1]
+	if n := len(a.cold); n > 0 {
+		page := a.cold[n-1]
+		a.cold = a.cold[:n-1]
+		a.resident++
+		return page * perPage, true
+	}
+	if a.used == len(a.blocks) {
+		return 0, false
+	}
+	page := uint32(a.used)
+	a.blocks[page] = new(blocks)
+	a.used++
 	a.resident++
 	return page * perPage, true
 }
 
+// state and where are what blocks holds of the block.
+func (a *arena) state(at uint32) *uint8  { return &a.blocks[at/perPage].state[at%perPage] }
+func (a *arena) where(at uint32) *uint32 { return &a.blocks[at/perPage].where[at%perPage] }
+
 func (a *arena) list(at uint32, order int) {
-	a.state[at] = uint8(order)
-	a.where[at] = uint32(len(a.next[order]))
+	*a.state(at) = uint8(order) + 1
+	*a.where(at) = uint32(len(a.next[order]))
 	a.next[order] = append(a.next[order], at)
 }
 
 func (a *arena) unlist(at uint32) {
-	order := a.state[at]
+	order := *a.state(at) - 1
 	list := a.next[order]
 	last := list[len(list)-1]
-	list[a.where[at]] = last
-	a.where[last] = a.where[at]
+	list[*a.where(at)] = last
+	*a.where(last) = *a.where(at)
 	a.next[order] = list[:len(list)-1]
-	a.state[at] = inside
+	*a.state(at) = 0
 }
 
 // put frees blocks. Pages that become free stay resident while at most limit pages are.
@@ -151,7 +159,7 @@ func (a *arena) put(pieces []piece, limit int) {
 func (a *arena) merge(at uint32, order, limit int) {
 	for order < orders-1 {
 		buddy := at ^ uint32(perPart(order))
-		if a.state[buddy] != uint8(order) {
+		if *a.state(buddy) != uint8(order)+1 {
 			a.list(at, order)
 			return
 		}
@@ -189,8 +197,8 @@ func (a *arena) pages() int {
 	return a.resident
 }
 
-// bytes is the size of the arena's own tables, with lists of full length.
-func (a *arena) bytes() int64 { return int64(len(a.state)) * 9 }
+// bytes is the size of the arena's own tables, with all pages in use and lists of full length.
+func (a *arena) bytes() int64 { return int64(len(a.blocks)) * perPage * 9 }
 
 // close frees the address space.
 func (a *arena) close() error {

@@ -58,7 +58,7 @@ func TestBlocksOfTheArenaNeverOverlap(t *testing.T) {
 			a.put([]piece{p}, 3)
 		}
 		if a.resident > limit && a.resident > 3 || a.resident != len(a.free) ||
-			len(a.free)+len(a.cold) != pages {
+			len(a.free)+len(a.cold) != a.used || a.used > pages {
 			t.Errorf("seed %d: of %d pages %d are resident, %d free and %d cold", seed, pages,
 				a.resident, len(a.free), len(a.cold))
 		}
