@@ -32,25 +32,24 @@ demo: build ## Put a small shop behind the gateway, and find out how much it can
 # packages of other modules take a quarter less, and the 19,300 methods of the Redis client's commands
 # half; tests spend little time in them. The checks of staticcheck, which are run over everything, and
 # the code here, whose allocations are counted, are inlined. With the race detector none are counted:
-# the code here takes a quarter less there, too, and its tests, which wait for the detector and the
-# kernel, no longer; only the standard library is inlined. A compiler that collects its garbage less
-# often (GOGC), for some more memory, takes a fifth less of the processor's time, staticcheck a sixth,
-# and tests 14 s in all. With the race detector they would need too much memory: there only the compiler
-# collects less. Where tests have clocks, it gives way to them (nice). As a go command runs as many
-# compilers as there are processors, each has one of them (GOMAXPROCS): 4 % of its time less. With the
-# profile of cmd/plimsoll, its tests would need every package compiled once more.
+# to compile takes a quarter less there, too, and tests, which wait for the detector and the kernel, no
+# longer; only what the standard library calls everywhere is inlined. A compiler that collects its
+# garbage less often (GOGC), for some more memory, takes a fifth less of the processor's time, staticcheck
+# a sixth, and tests 14 s in all. With the race detector they would need too much memory: there only the
+# go command and the compiler collect less. Where tests have clocks, it gives way to them (nice). As a go
+# command runs as many compilers as there are processors, each has one of them (GOMAXPROCS): 4 % of its
+# time less. With the profile of cmd/plimsoll, its tests would need every package compiled once more.
 # The detector does not look into the arithmetic of handshakes, which shares nothing: tests that make
 # many take a sixth less. It would report what it does not see of sync in other packages as races.
 INLINED := std plimsoll/... honnef.co/go/tools/... golang.org/x/tools/...
-race: INLINED := std
+race: INLINED := runtime/... internal/... sync/... bytes strings bufio io
 GCFLAGS = '-gcflags=all=-dwarf=false -l' $(INLINED:%=-gcflags=%=-dwarf=false)
 race: GCFLAGS += $(patsubst %,'-gcflags=%=-dwarf=false -race=false',crypto/ecdh $(addprefix crypto/internal/fips140/,bigmod ecdh ecdsa edwards25519/... mlkem nistec/... rsa))
 GIVEN := $(GOFLAGS)
 TOOL := env GOMAXPROCS=1
-plain: TOOL := nice -n 5 env GOMAXPROCS=1
-race: TOOL := nice -n 5 env GOMAXPROCS=1 GOGC=400
+plain race: TOOL := nice -n 5 env GOMAXPROCS=1
 analyzer checks rules plain alone race seeds statistics: export GOFLAGS = $(GIVEN) -pgo=off $(GCFLAGS) '-toolexec=$(TOOL)'
-analyzer checks rules plain alone seeds statistics: export GOGC := 400
+analyzer checks rules plain alone race seeds statistics: export GOGC := 400
 # Only the race detector needs cgo. Without cgo no C compiler runs, as in make build.
 analyzer checks rules plain alone seeds statistics: export CGO_ENABLED := 0
 
@@ -148,7 +147,7 @@ seeds:
 
 race: export GORACE = atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000
 race: web
-	$(TEST) -p $(BUSY) -race -parallel 8 -skip Alloc ./internal/gateway $$(go list -f '$(HAS_TESTS)' ./... | grep -vxF -e plimsoll/internal/sim -e plimsoll/internal/lint $(ALONE:./%=-e plimsoll/%))
+	$(TEST) -exec 'env -u GOGC' -p $(BUSY) -race -parallel 8 -skip Alloc ./internal/gateway $$(go list -f '$(HAS_TESTS)' ./... | grep -vxF -e plimsoll/internal/sim -e plimsoll/internal/lint $(ALONE:./%=-e plimsoll/%))
 
 REPEATS ?= 20
 # The tables in docs/benchmarks.md, docs/load-line.md and docs/adaptive-concurrency.md come from here.
