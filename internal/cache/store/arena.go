@@ -52,7 +52,10 @@ type blocks struct {
 
 func newArena(bytes int64) (*arena, error) {
 	pages := int((bytes + PieceBytes - 1) / PieceBytes)
-	a := &arena{blocks: make([]*blocks, pages), next: make([][]uint32, orders-1)}
+	a := &arena{
+		blocks: make([]*blocks, pages), next: make([][]uint32, orders-1),
+		cold: make([]uint32, 0, pages), free: make([]uint32, 0, pages), // so that they do not grow under mu
+	}
 	if invariant.On {
 		// The race detector does not see memory outside the heap.
 		a.memory, a.release = make([]byte, pages*PieceBytes), func([]byte) {}
@@ -125,7 +128,7 @@ func (a *arena) page(limit int) (uint32, bool) {
 	return page * perPage, true
 }
 
-// state and where are what blocks holds of the block.
+// state and where are what is known of the block, to read and to set.
 func (a *arena) state(at uint32) *uint8  { return &a.blocks[at/perPage].state[at%perPage] }
 func (a *arena) where(at uint32) *uint32 { return &a.blocks[at/perPage].where[at%perPage] }
 
