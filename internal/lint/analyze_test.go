@@ -51,6 +51,14 @@ import "testing"
 func TestIt(*testing.T) { usedByATest() }
 `
 
+// What is known of log comes from another run of the tool, of which less is asked.
+const logs = `package sick
+
+import "log"
+
+func Log(n int) { log.Printf("%s", n) }
+`
+
 // make lint gives this tool to go vet in the place of its own.
 func TestOneToolHasTheChecksOfVetAndOfStaticcheck(t *testing.T) {
 	dir, tool := t.TempDir(), filepath.Join(t.TempDir(), "analyze")
@@ -59,6 +67,7 @@ func TestOneToolHasTheChecksOfVetAndOfStaticcheck(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"go.mod": "module sick\n\ngo 1.26\n", "sick.go": sick, "sick_test.go": itsTest,
+		"log.go": logs,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -73,6 +82,7 @@ func TestOneToolHasTheChecksOfVetAndOfStaticcheck(t *testing.T) {
 	found := string(out)
 	for _, want := range []string{
 		"sick.go:9:31: fmt.Printf format %s has arg n of wrong type int",
+		"log.go:5:31: log.Printf format %s has arg n of wrong type int",
 		"sick.go:11:15: Repeat doesn't have side effects and its return value is ignored (SA4017: ",
 		"sick.go:5:2: io/ioutil has been deprecated since Go 1.19",
 		"go tool staticcheck -explain SA1019)",
