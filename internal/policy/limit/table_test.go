@@ -3,14 +3,12 @@ package limit
 import (
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"plimsoll/internal/hash"
-	"plimsoll/internal/invariant"
 )
 
 // keyed is a store with a table, and what asks it.
@@ -155,58 +153,6 @@ func TestAValueHasOnePlace(t *testing.T) {
 		if places != 1 {
 			t.Fatalf("round %d: the value has %d places", round, places)
 		}
-	}
-}
-
-// A million values of an attacker, while a thousand clients go on.
-func TestAMillionValuesDoNotTouchTheClientsThatAreThere(t *testing.T) {
-	const clients, quota = 1000, 10
-	attackers := 1_000_000
-	if invariant.On { // the race detector makes it a hundred times slower
-		attackers = 50_000
-	}
-	k := newKeyed(t, sample(TokenBucket, quota), 1<<14)
-	now := int64(time.Second)
-	for c := range clients {
-		for range quota / 2 {
-			if pass, spilled := k.ask(fmt.Sprint("client-", c), now); !pass || spilled {
-				t.Fatalf("client %d: passes %v, shares %v", c, pass, spilled)
-			}
-		}
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	spilled := 0
-	for i := range attackers {
-		value := [4]byte{byte(i), byte(i >> 8), byte(i >> 16), 'x'}
-		if _, shared := k.ask(string(value[:]), now); shared {
-			spilled++
-		}
-	}
-	runtime.ReadMemStats(&after)
-	if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 16<<20 {
-		t.Errorf("the heap grew by %d bytes", grown)
-	}
-	if want := attackers - 1<<14; spilled < want {
-		t.Errorf("%d of %d values share a bucket, want at least %d", spilled, attackers, want)
-	}
-	if n := k.table.held(k.rules, now); n > 1<<14 {
-		t.Errorf("%d values are held", n)
-	}
-	for c := range clients {
-		passed := 0
-		for range quota {
-			if pass, _ := k.ask(fmt.Sprint("client-", c), now); pass {
-				passed++
-			}
-		}
-		if passed != quota-quota/2 {
-			t.Fatalf("of client %d %d more requests passed, want %d", c, passed, quota-quota/2)
-		}
-	}
-	// When their buckets are full again the attacker's places are anybody's.
-	if _, shared := k.ask("a new client", now+2*int64(time.Minute)); shared {
-		t.Error("a new client shares a bucket although all places are idle")
 	}
 }
 
