@@ -158,8 +158,9 @@ statistics: ## Repeat hundreds of times the surveys and estimates that make test
 	go test ./internal/concurrency -v -timeout 0 -run Services -grid tuned
 	go test ./internal/concurrency -v -timeout 0 -run Services -grid held
 
-# Each soak begins at other seeds than the one before.
-soak: ## Play seeds of the simulation for as long as SOAK says (an hour; SOAK=10m for less)
+# Each soak begins at other seeds than the one before. The simulation has no sockets, and no detector.
+soak: ## Misbehave towards a gateway for two minutes, then play seeds of the simulation for SOAK (an hour; SOAK=10m for less)
+	go test -race ./internal/gateway -v -run NobodyBehaves -timeout 0 -soak 1m
 	go test ./internal/sim -v -run Seeds -timeout 0 -soak $(or $(SOAK),1h) -from $$(date +%s)000
 
 planted: ## Plant known defects, one at a time, and see that the simulation finds each (half an hour; PLANTED=NAME for one)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"bufio"
 	"crypto/tls"
+	"flag"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,8 +16,8 @@ import (
 	"time"
 )
 
-// soakTime is how long the soak lasts at least; what it asserts does not depend on it.
-const soakTime = 2 * time.Second
+var soakTime = flag.Duration("soak", time.Second,
+	"how long nobody behaves at least; what is asserted does not depend on it")
 
 // soakWhole is how many answers must have come through whole for a soak to have tested something.
 const soakWhole = 100
@@ -94,7 +95,7 @@ func (s *soak) judge() {
 
 // last waits until the soak has lasted its time and has tested something.
 func (s *soak) last() {
-	<-time.After(soakTime)
+	<-time.After(*soakTime)
 	enough := func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
