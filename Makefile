@@ -159,7 +159,7 @@ statistics: ## Repeat hundreds of times the surveys and estimates that make test
 	go test ./internal/concurrency -v -timeout 0 -run Services -grid held
 
 # Each soak begins at other seeds than the one before. The simulation has no sockets, and no detector.
-soak: ## Misbehave towards a gateway for two minutes, then play seeds of the simulation for SOAK (an hour; SOAK=10m for less)
+soak: ## Misbehave around a gateway for two minutes, then play seeds of the simulation for SOAK (an hour; SOAK=10m for less)
 	go test -race ./internal/gateway -v -run NobodyBehaves -timeout 0 -soak 1m
 	go test ./internal/sim -v -run Seeds -timeout 0 -soak $(or $(SOAK),1h) -from $$(date +%s)000
 
