@@ -101,12 +101,13 @@ ALONE := ./examples/patients ./examples/patients/work ./internal/admission ./int
 # In other rooms, tests for which the same holds stand in files tagged !race.
 PLAIN = $(shell grep -rlE '^//go:build !race|^func Test[A-Za-z0-9]*Alloc' --include='*_test.go' cmd internal)
 PLAIN_ROOMS = $(patsubst %,./%,$(sort $(patsubst %/,%,$(dir $(PLAIN)))))
-PLAIN_TESTS = $(shell grep -lE '^//go:build !race' $(PLAIN) | xargs grep -ohE '^func Test[A-Za-z0-9]+' | sed 's/func //; s/.*/^&$$/' | paste -sd'|')
+PLAIN_TESTS = $(shell grep -lE '^//go:build !race' $(PLAIN) | xargs grep -ohE '^func (Test|Fuzz)[A-Za-z0-9]+' | sed 's/func //; s/.*/^&$$/' | paste -sd'|')
 # Of the gateway's tests, plain compiles those that it runs, and hides the others: 10 s of the
 # processor to compile and link, in the place of 18. So what those tests use must be in files without
 # tests, such as harness_test.go: else plain does not compile. child_test.go, with TestMain, has none.
 HIDDEN = $(filter-out $(PLAIN),$(shell grep -lE '^func (Test|Fuzz|Benchmark)[A-Za-z0-9]*\(([a-z]+ )?\*testing\.[TFB]\)' internal/gateway/*_test.go))
-# go test compiles packages without tests too, and what they import: for nothing with the race detector.
+# go test compiles packages without tests too, and what they import: for nothing with the race detector,
+# with which (-race) those have none whose tests are all tagged !race.
 HAS_TESTS := {{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}
 BUSY := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
 TEST := go test -vet=off -timeout 1h

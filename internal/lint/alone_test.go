@@ -1,13 +1,15 @@
 package lint
 
 import (
-	"errors"
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -88,10 +90,10 @@ func TestRoomsThatTheMakefileTestsWithoutTheRaceDetectorStartNoGoroutine(t *test
 	}
 }
 
-// Where a file of tests is left out under the race detector, that could find nothing in it, or
-// disturbs what is measured: allocations.
-func TestFilesThatTheRaceDetectorDoesNotSeeStartNoGoroutine(t *testing.T) {
-	tagged := 0
+// tagged gives the files of tests that are left out under the race detector, by their names.
+func tagged(t *testing.T, set *token.FileSet) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
 	look := func(name string, _ os.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(name, "_test.go") {
 			return err
@@ -100,20 +102,54 @@ func TestFilesThatTheRaceDetectorDoesNotSeeStartNoGoroutine(t *testing.T) {
 		if err != nil || !strings.HasPrefix(string(text), "//go:build !race\n") {
 			return err
 		}
-		tagged++
-		set := token.NewFileSet()
-		tree, err := parser.ParseFile(set, name, text, 0)
-		if err != nil {
-			return err
+		files[name], err = parser.ParseFile(set, name, text, 0)
+		return err
+	}
+	for _, dir := range []string{"internal", "cmd", "examples", "bench"} {
+		if err := filepath.WalkDir(filepath.Join("../..", dir), look); err != nil {
+			t.Fatal(err)
 		}
+	}
+	if len(files) == 0 {
+		t.Fatal("no file is tagged !race")
+	}
+	return files
+}
+
+// Where a file of tests is left out under the race detector, that could find nothing in it, or
+// disturbs what is measured: allocations.
+func TestFilesThatTheRaceDetectorDoesNotSeeStartNoGoroutine(t *testing.T) {
+	set := token.NewFileSet()
+	for _, tree := range tagged(t, set) {
 		if where := starts(set, tree); where != "" && !onlyAllocations(tree) {
 			t.Errorf("%s starts a goroutine: the race detector must see it, so the file must not be tagged !race", where)
 		}
-		return nil
 	}
-	err := errors.Join(filepath.WalkDir("../../internal", look), filepath.WalkDir("../../cmd", look))
-	if err != nil || tagged == 0 {
-		t.Errorf("%d files are tagged !race: %v", tagged, err)
+}
+
+// make plain names the tests that it runs, and a fuzz test was once left out by both halves.
+func TestWhatTheRaceDetectorDoesNotSeeIsTestedWithoutIt(t *testing.T) {
+	plain := exec.CommandContext(t.Context(), "make", "--no-print-directory", "--dry-run", "plain")
+	plain.Dir = "../.."
+	plain.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // of the make that runs this
+		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
+	})
+	runs, err := plain.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	isTest := regexp.MustCompile(`^(Test|Fuzz|Example)`)
+	for file, tree := range tagged(t, token.NewFileSet()) {
+		for _, d := range tree.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok || f.Recv != nil || !isTest.MatchString(f.Name.Name) || f.Name.Name == "TestMain" {
+				continue
+			}
+			name := f.Name.Name
+			if !strings.Contains(name, "Alloc") && !bytes.Contains(runs, []byte("^"+name+"$")) {
+				t.Errorf("%s: %s is tagged !race, and make plain does not run it", file, name)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,6 @@
 //go:build !race
 
-// One goroutine: the race detector finds nothing here, and takes five times as long.
+// One goroutine: the race detector finds nothing here, and takes several times as long.
 
 package compress_test
 
