@@ -4,23 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
 
 	"plimsoll/internal/config"
-	"plimsoll/internal/freeport"
 )
-
-// command runs the program with a gateway that is a function, and returns the exit code and what
-// was printed.
-func command(gateway gatewayRunner, args ...string) (code int, out, errs string) {
-	var o, e bytes.Buffer
-	code = run(args, &console{out: &o, err: &e}, gateway)
-	return code, o.String(), e.String()
-}
 
 func failing(err error) gatewayRunner {
 	return func(context.Context, gatewayOptions) error { return err }
@@ -73,20 +63,6 @@ func TestTheGatewaysErrorsBecomeExitCodes(t *testing.T) {
 		errs != "plimsoll: 127.0.0.1:80 is taken\n" {
 		t.Errorf("a port that is taken: exit %d, %q", code, errs)
 	}
-}
-
-// freePorts are the demo's flags for addresses that nothing listens on.
-func freePorts(t *testing.T) []string {
-	t.Helper()
-	ports, err := freeport.Find(3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var flags []string
-	for i, name := range []string{"--http", "--https", "--admin"} {
-		flags = append(flags, name, fmt.Sprintf("127.0.0.1:%d", ports[i]))
-	}
-	return flags
 }
 
 // reader presses Ctrl-C once it has read a text, and not before: a gateway that is told to end as

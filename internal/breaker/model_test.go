@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
 	. "plimsoll/internal/breaker"
 )
 

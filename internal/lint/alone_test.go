@@ -127,8 +127,9 @@ func TestFilesThatTheRaceDetectorDoesNotSeeStartNoGoroutine(t *testing.T) {
 	}
 }
 
-// make plain names the tests that it runs, and a fuzz test was once left out by both halves.
-func TestWhatTheRaceDetectorDoesNotSeeIsTestedWithoutIt(t *testing.T) {
+// makePlain is what make plain would run.
+func makePlain(t *testing.T) []byte {
+	t.Helper()
 	plain := exec.CommandContext(t.Context(), "make", "--no-print-directory", "--dry-run", "plain")
 	plain.Dir = "../.."
 	plain.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // of the make that runs this
@@ -138,6 +139,38 @@ func TestWhatTheRaceDetectorDoesNotSeeIsTestedWithoutIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return runs
+}
+
+// A TestMain looks for leaks, or is another program: hidden, its room's tests pass without it.
+func TestNoTestMainIsHidden(t *testing.T) {
+	_, list, _ := bytes.Cut(makePlain(t), []byte(`printf '"%s":"",' `))
+	list, _, _ = bytes.Cut(list, []byte(" | "))
+	files := strings.Fields(string(list))
+	if len(files) < 100 {
+		t.Fatalf("make plain hides %d files: %q", len(files), list)
+	}
+	for _, file := range files {
+		// That one writes comments, for tests that are hidden with it.
+		if file == "internal/config/comments_test.go" {
+			continue
+		}
+		tree, err := parser.ParseFile(token.NewFileSet(), "../../"+file, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range tree.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok && f.Recv == nil && (f.Name.Name == "TestMain" || f.Name.Name == "init") {
+				t.Errorf("%s: make plain hides %s with the tests beside it: put it in a file without tests",
+					file, f.Name.Name)
+			}
+		}
+	}
+}
+
+// make plain names the tests that it runs, and a fuzz test was once left out by both halves.
+func TestWhatTheRaceDetectorDoesNotSeeIsTestedWithoutIt(t *testing.T) {
+	runs := makePlain(t)
 	isTest := regexp.MustCompile(`^(Test|Fuzz|Example)`)
 	for file, tree := range tagged(t, token.NewFileSet()) {
 		for _, d := range tree.Decls {

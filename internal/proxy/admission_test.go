@@ -29,8 +29,6 @@ func (b *bed) lateTurn() {
 	b.loop.Step(int64(time.Second))
 }
 
-const ask = "GET / HTTP/1.1\r\nHost: x\r\n\r\n"
-
 func TestALoopThatIsTooLateRefuses(t *testing.T) {
 	b := overloaded(t, false)
 	c := b.client(silence)

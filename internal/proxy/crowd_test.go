@@ -9,9 +9,6 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// asked is a client, and the target's end of the connection that its request went to.
-type asked struct{ client, target *sock }
-
 // underWay begins n exchanges of a class while the loop has little to do.
 func (c *crowd) underWay(class uint8, n int) (all []asked) {
 	c.t.Helper()
@@ -212,16 +209,6 @@ func (c *crowd) leave(clients ...*sock) {
 	for _, s := range clients {
 		c.events = append(c.events, reactor.Event{Token: s.token, Readable: true, PeerEnded: true})
 	}
-}
-
-// closed counts the sockets that were closed.
-func closed(all []*sock) (n int) {
-	for _, s := range all {
-		if s.closed {
-			n++
-		}
-	}
-	return n
 }
 
 // Closing them all would keep the loop from the others for as long.

@@ -125,9 +125,6 @@ func waitsFramed(t *testing.T) (*bed, *sock) {
 	return b, client
 }
 
-// ended says whether the client got a GOAWAY.
-func ended(t *testing.T, client *sock) bool { return has(framesTo(t, client), http2.GoAway, 0) }
-
 // A client that says nothing while a request of it is under way is asked after limits.ping_after, and
 // ended after as long again. One that answers is asked again, for as long as it takes.
 func TestAClientThatIsSilentIsAskedWhetherItIsThere(t *testing.T) {

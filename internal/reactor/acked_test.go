@@ -24,23 +24,6 @@ func fill(t *testing.T, l *reactor.Loop, c *conn, n int) []byte {
 	return sent
 }
 
-// accepts is a client of a loop that accepts, and the loop's end of the connection.
-func accepts(t *testing.T, l *reactor.Loop) (net.Conn, *conn) {
-	fd, to := bind(t, "127.0.0.1:0")
-	accepted := make(chan *conn, 1)
-	listen(t, l, fd, acceptor{accepted: func(l *reactor.Loop, s reactor.Socket) {
-		c := &conn{}
-		if err := c.Attach(l, s, c); err != nil {
-			t.Error(err)
-		}
-		accepted <- c
-	}})
-	near := dial(t, "tcp", to)
-	c := receive(t, accepted, "the connection")
-	c.closeLater(t)
-	return near, c
-}
-
 func TestTheKernelHoldsLittleForAPeerThatDoesNotRead(t *testing.T) {
 	const sent = 8 << 20
 	most := int64(reactor.UnsentLimit + 1<<20) // beside it, what the peer's kernel has taken and is on its way

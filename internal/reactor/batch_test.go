@@ -8,15 +8,6 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-// ran counts how often it was run, and what had been sent by then.
-type ran struct {
-	c     *conn
-	sent  int64
-	times int
-}
-
-func (r *ran) Run() { r.times, r.sent = r.times+1, r.c.Sent() }
-
 func TestWhatIsBatchedGoesOutOnceAndInOrder(t *testing.T) {
 	l := newLoops(t, 1)[0]
 	near, far := peers(t, false)

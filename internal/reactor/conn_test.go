@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"syscall"
 	"testing"
 
@@ -12,16 +11,6 @@ import (
 
 	"plimsoll/internal/reactor"
 )
-
-// noise is n bytes that no misplaced or repeated piece can pass for.
-func noise(n int) []byte {
-	p := make([]byte, n)
-	r := rand.New(rand.NewPCG(1, uint64(n)))
-	for i := range p {
-		p[i] = byte(r.Uint32())
-	}
-	return p
-}
 
 type halfCloser interface{ CloseWrite() error }
 

@@ -14,15 +14,6 @@ import (
 	"plimsoll/internal/reactor"
 )
 
-func address(t testing.TB, s string) reactor.Address {
-	t.Helper()
-	a, err := reactor.ParseAddress(s)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
-}
-
 // server is an ordinary listener that hands out what it accepts.
 func server(t testing.TB, network, addr string) (net.Listener, <-chan net.Conn) {
 	t.Helper()
@@ -176,11 +167,6 @@ func TestHowLongADialMayTakeIsItsOwnersBusiness(t *testing.T) {
 		t.Error("Connected was told after Close")
 	}
 }
-
-// expiry is a reactor.Expirer that is a function.
-type expiry func()
-
-func (f expiry) Expire(*reactor.Timer, int64) { f() }
 
 func TestWhatIsWrittenBeforeTheConnectionStandsIsSentWhenItDoes(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {

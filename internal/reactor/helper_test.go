@@ -3,6 +3,7 @@ package reactor_test
 import (
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -322,3 +323,53 @@ func roundTrip(t testing.TB, c net.Conn) {
 }
 
 func unixPath(t testing.TB) string { return filepath.Join(t.TempDir(), "s") }
+
+// accepts is a client of a loop that accepts, and the loop's end of the connection.
+func accepts(t *testing.T, l *reactor.Loop) (net.Conn, *conn) {
+	fd, to := bind(t, "127.0.0.1:0")
+	accepted := make(chan *conn, 1)
+	listen(t, l, fd, acceptor{accepted: func(l *reactor.Loop, s reactor.Socket) {
+		c := &conn{}
+		if err := c.Attach(l, s, c); err != nil {
+			t.Error(err)
+		}
+		accepted <- c
+	}})
+	near := dial(t, "tcp", to)
+	c := receive(t, accepted, "the connection")
+	c.closeLater(t)
+	return near, c
+}
+
+// ran counts how often it was run, and what had been sent by then.
+type ran struct {
+	c     *conn
+	sent  int64
+	times int
+}
+
+func (r *ran) Run() { r.times, r.sent = r.times+1, r.c.Sent() }
+
+// noise is n bytes that no misplaced or repeated piece can pass for.
+func noise(n int) []byte {
+	p := make([]byte, n)
+	r := rand.New(rand.NewPCG(1, uint64(n)))
+	for i := range p {
+		p[i] = byte(r.Uint32())
+	}
+	return p
+}
+
+func address(t testing.TB, s string) reactor.Address {
+	t.Helper()
+	a, err := reactor.ParseAddress(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// expiry is a reactor.Expirer that is a function.
+type expiry func()
+
+func (f expiry) Expire(*reactor.Timer, int64) { f() }

@@ -13,8 +13,6 @@ import (
 	"plimsoll/internal/loadline"
 )
 
-var began = time.Date(2026, 11, 22, 10, 0, 0, 0, time.UTC)
-
 // at is a sample so many seconds after the first.
 func at(seconds float64, routes []routeSample, upstreams []upstreamSample) *sample {
 	t := began.Add(time.Duration(seconds * 1e9))

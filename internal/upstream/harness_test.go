@@ -5,7 +5,11 @@ import (
 	"log/slog"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const second = int64(time.Second)
 
@@ -208,4 +212,13 @@ func (w *waiting) Refused(_ int64, why Unavailable) {
 	if w.gone != nil {
 		w.gone()
 	}
+}
+
+// open opens a connection on a loop; the test fails when it may not.
+func open(t testing.TB, w *world, m *Member) *fakeConn {
+	t.Helper()
+	if !m.Open(w.now) {
+		t.Fatal("no permission to open a connection")
+	}
+	return w.dial(m.local.loop)
 }

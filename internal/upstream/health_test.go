@@ -22,12 +22,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"plimsoll/internal/reactor"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bubble makes an upstream whose clock is the synctest bubble's.
 func bubble(t *testing.T, o Options) *Upstream {

@@ -15,15 +15,6 @@ func single(t testing.TB, loops int, change func(*Options)) (*world, *Upstream) 
 	return w, w.upstream(o)
 }
 
-// open opens a connection on a loop; the test fails when it may not.
-func open(t testing.TB, w *world, m *Member) *fakeConn {
-	t.Helper()
-	if !m.Open(w.now) {
-		t.Fatal("no permission to open a connection")
-	}
-	return w.dial(m.local.loop)
-}
-
 func TestThePoolGivesTheNewestFirst(t *testing.T) {
 	w, u := single(t, 1, nil)
 	m := mustPick(t, u.Local(0), w.now, 0)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -436,22 +435,5 @@ func TestKernelSettingsAreVariedInANamespaceOfTheirOwn(t *testing.T) {
 	after, err := os.ReadFile("/proc/sys/net/core/somaxconn")
 	if err != nil || string(after) != string(before) {
 		t.Errorf("the machine's own setting was %q, and is %q (%v)", before, after, err)
-	}
-}
-
-// isolated is what TestKernelSettingsAreVariedInANamespaceOfTheirOwn starts.
-func isolated() {
-	os.Unsetenv("SERVICE")
-	e, err := experiment.Read(os.Getenv("FILE"))
-	var result *experiment.Result
-	if err == nil {
-		result, err = e.Run(context.Background(), experiment.Options{Dir: os.Getenv("DIR")})
-	}
-	if err == nil {
-		err = json.NewEncoder(os.Stdout).Encode(result)
-	}
-	if err != nil {
-		fmt.Println(err)
-		os.Exit(1)
 	}
 }

@@ -2,6 +2,8 @@ package experiment_test
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -13,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"plimsoll/internal/lab/experiment"
 
 	"go.uber.org/goleak"
 )
@@ -44,6 +48,23 @@ func TestMain(m *testing.M) {
 		os.Exit(7)
 	case "isolated":
 		isolated()
+	}
+}
+
+// isolated is what TestKernelSettingsAreVariedInANamespaceOfTheirOwn starts.
+func isolated() {
+	os.Unsetenv("SERVICE")
+	e, err := experiment.Read(os.Getenv("FILE"))
+	var result *experiment.Result
+	if err == nil {
+		result, err = e.Run(context.Background(), experiment.Options{Dir: os.Getenv("DIR")})
+	}
+	if err == nil {
+		err = json.NewEncoder(os.Stdout).Encode(result)
+	}
+	if err != nil {
+		fmt.Println(err)
+		os.Exit(1)
 	}
 }
 

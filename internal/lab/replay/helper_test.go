@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -158,4 +159,121 @@ func dues(arrivals []arrival) string {
 func requestLine(clock, request string) string {
 	return fmt.Sprintf("203.0.113.7 - - [20/Nov/2026:%s +0000] %q 200 512 \"-\" \"-\"\n",
 		clock, request)
+}
+
+// The lines of endless logs: HH:MM:SS is put in the place of the first mark, and a number in that
+// of the second.
+const (
+	combinedLine = `203.0.113.7 - - [20/Nov/2026:HH:MM:SS +0000] "GET /items/NNNNNNNN?page=2 HTTP/1.1" 200 512 "-" "Mozilla/5.0 (X11; Linux)"`
+	jsonLine     = `{"time":"2026-11-20THH:MM:SS.123456Z","client":"203.0.113.7","method":"GET","host":"shop.test","path":"/items/NNNNNNNN",` +
+		`"query":"page=2","protocol":"HTTP/1.1","status":200,"bytes_in":0,"bytes_out":512,"duration":0.002,"gateway_duration":0.00002,"user_agent":"Mozilla/5.0"}`
+)
+
+// forever is a log without an end: a thousand lines a second.
+type forever struct {
+	line         []byte
+	time, number int // where they stand in the line
+	lines        int
+	rest         []byte
+}
+
+func newForever(line string) *forever {
+	return &forever{
+		line:   []byte(line + "\n"),
+		time:   strings.Index(line, "HH:MM:SS"),
+		number: strings.Index(line, "NNNNNNNN"),
+	}
+}
+
+func (f *forever) Read(b []byte) (int, error) {
+	n := 0
+	for n < len(b) {
+		if len(f.rest) == 0 {
+			at := 8*3600 + f.lines/1000
+			put(f.line[f.time:f.time+2], at/3600)
+			put(f.line[f.time+3:f.time+5], at/60%60)
+			put(f.line[f.time+6:f.time+8], at%60)
+			put(f.line[f.number:f.number+8], f.lines)
+			f.rest = f.line
+			f.lines++
+		}
+		c := copy(b[n:], f.rest)
+		n, f.rest = n+c, f.rest[c:]
+	}
+	return n, nil
+}
+
+// put writes a number in decimal.
+func put(b []byte, n int) {
+	for i := len(b) - 1; i >= 0; i-- {
+		b[i] = byte('0' + n%10)
+		n /= 10
+	}
+}
+
+func startForever(t *testing.T, loops int) (*forever, *replay.Source) {
+	t.Helper()
+	f := newForever(combinedLine)
+	l, err := replay.OpenReader(f, replay.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := l.Start(t.Context(), loops, "shop.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return f, s
+}
+
+// take waits for the next arrival.
+func take(t *testing.T, s pace.Streamed) {
+	t.Helper()
+	for {
+		if _, ok := s.Next(); ok {
+			return
+		}
+		if !s.Pending() {
+			t.Fatal("the log is over")
+		}
+		runtime.Gosched()
+	}
+}
+
+// hasItsArrivals gives a log of half a minute to so many loops and counts each second's arrivals.
+// A log may have milliseconds (fine).
+func hasItsArrivals(t *testing.T, loops int, fine bool) {
+	t.Helper()
+	want := burst()
+	o := replay.Options{}
+	if fine {
+		o.Format = fineFormat
+	}
+	s := start(t, madeFile(t, want, fine), o, loops)
+	got := make([]int, len(want))
+	for _, arrivals := range drain(t, s, loops) {
+		if !slices.IsSortedFunc(arrivals, func(a, b arrival) int {
+			return int(a.due - b.due)
+		}) {
+			t.Error("a loop's arrivals are not in order of time")
+		}
+		for _, a := range arrivals {
+			got[a.due/time.Second]++
+		}
+	}
+	// A fine log's first line is some milliseconds after the second, so that its seconds
+	// are cut elsewhere by as much.
+	for i, n := range got {
+		if allowed := 0.01 * float64(want[i]); math.Abs(float64(n-want[i])) > allowed {
+			t.Errorf("second %d has %d arrivals, the log %d", i, n, want[i])
+		}
+	}
+	if s := s.Stats(); s.Arrivals != 50_600 || s.Taken != 50_600 {
+		t.Errorf("%d arrivals, of which %d were taken", s.Arrivals, s.Taken)
+	}
+	for i, n := range s.Plan().Counts {
+		if int(n) != got[i] {
+			t.Errorf("second %d is planned with %d arrivals and has %d", i, n, got[i])
+		}
+	}
 }

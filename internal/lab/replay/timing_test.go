@@ -21,44 +21,6 @@ import (
 // has as many in each second, in order of time.
 func TestEachSecondHasTheArrivalsOfTheLog(t *testing.T) { hasItsArrivals(t, 3, false) }
 
-// hasItsArrivals gives a log of half a minute to so many loops and counts each second's arrivals.
-// A log may have milliseconds (fine).
-func hasItsArrivals(t *testing.T, loops int, fine bool) {
-	t.Helper()
-	want := burst()
-	o := replay.Options{}
-	if fine {
-		o.Format = fineFormat
-	}
-	s := start(t, madeFile(t, want, fine), o, loops)
-	got := make([]int, len(want))
-	for _, arrivals := range drain(t, s, loops) {
-		if !slices.IsSortedFunc(arrivals, func(a, b arrival) int {
-			return int(a.due - b.due)
-		}) {
-			t.Error("a loop's arrivals are not in order of time")
-		}
-		for _, a := range arrivals {
-			got[a.due/time.Second]++
-		}
-	}
-	// A fine log's first line is some milliseconds after the second, so that its seconds
-	// are cut elsewhere by as much.
-	for i, n := range got {
-		if allowed := 0.01 * float64(want[i]); math.Abs(float64(n-want[i])) > allowed {
-			t.Errorf("second %d has %d arrivals, the log %d", i, n, want[i])
-		}
-	}
-	if s := s.Stats(); s.Arrivals != 50_600 || s.Taken != 50_600 {
-		t.Errorf("%d arrivals, of which %d were taken", s.Arrivals, s.Taken)
-	}
-	for i, n := range s.Plan().Counts {
-		if int(n) != got[i] {
-			t.Errorf("second %d is planned with %d arrivals and has %d", i, n, got[i])
-		}
-	}
-}
-
 func TestLinesOfOneMomentAreSpreadOverTheUnitOfTheLogsClock(t *testing.T) {
 	get := "GET / HTTP/1.1"
 	seconds := requestLine("08:00:00", get) + requestLine("08:00:00", get) +

@@ -2,7 +2,6 @@ package scenario_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -12,16 +11,6 @@ import (
 
 	"plimsoll/internal/lab/measure"
 )
-
-// jsonField is a field of a JSON object as text.
-func jsonField(t testing.TB, body []byte, name string) string {
-	t.Helper()
-	var object map[string]any
-	if err := json.Unmarshal(body, &object); err != nil {
-		t.Fatalf("%v in %q", err, body)
-	}
-	return fmt.Sprint(object[name])
-}
 
 func TestAValueNeverLeavesItsPlace(t *testing.T) {
 	s := read(t, `

@@ -2,31 +2,11 @@ package compress_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"testing"
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/policy/compress"
-)
-
-// document is JSON of so many bytes, always the same.
-func document(n int) []byte {
-	r := rand.New(rand.NewPCG(1, 2))
-	words := []string{"alpha", "harbour", "vessel", "cargo", "anchor", "north", "delta", "ocean", "captain"}
-	var b bytes.Buffer
-	for b.Len() < n {
-		line, _ := json.Marshal(map[string]any{"id": r.IntN(1e9), "name": words[r.IntN(9)] + " " +
-			words[r.IntN(9)], "price": r.Float64(), "tags": words[:r.IntN(9)]})
-		b.Write(line)
-	}
-	return b.Bytes()[:n]
-}
-
-var (
-	encodings = []string{"zstd", "br", "gzip"}
-	allLevels = []compress.Level{compress.Fast, compress.Balanced, compress.Small}
 )
 
 // Whatever the pieces are and wherever it is flushed: what came out up to a flush can be decoded to

@@ -3,7 +3,9 @@ package compress_test
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -123,3 +125,21 @@ func decodable(t testing.TB, name string, content []byte, n int) []byte {
 	}
 	return got[:m]
 }
+
+// document is JSON of so many bytes, always the same.
+func document(n int) []byte {
+	r := rand.New(rand.NewPCG(1, 2))
+	words := []string{"alpha", "harbour", "vessel", "cargo", "anchor", "north", "delta", "ocean", "captain"}
+	var b bytes.Buffer
+	for b.Len() < n {
+		line, _ := json.Marshal(map[string]any{"id": r.IntN(1e9), "name": words[r.IntN(9)] + " " +
+			words[r.IntN(9)], "price": r.Float64(), "tags": words[:r.IntN(9)]})
+		b.Write(line)
+	}
+	return b.Bytes()[:n]
+}
+
+var (
+	encodings = []string{"zstd", "br", "gzip"}
+	allLevels = []compress.Level{compress.Fast, compress.Balanced, compress.Small}
+)

@@ -3,16 +3,7 @@ package limit
 import (
 	"strings"
 	"testing"
-
-	"plimsoll/internal/invariant"
 )
-
-// sequentially turns the ledgers on for a test.
-func sequentially(t *testing.T) {
-	was := invariant.Sequential
-	invariant.Sequential = true
-	t.Cleanup(func() { invariant.Sequential = was })
-}
 
 func TestATokenThatIsMadeOrLostIsNoticed(t *testing.T) {
 	sequentially(t)

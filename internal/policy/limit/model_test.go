@@ -4,7 +4,6 @@ import (
 	"math/big"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 )
@@ -170,23 +169,6 @@ func modelOf(n numbers, p *params) model {
 	}
 }
 
-func drawNumbers(t *rapid.T, a Algorithm) numbers {
-	cost := rapid.Int64Range(1, 3).Draw(t, "cost")
-	n := numbers{algorithm: a, cost: cost}
-	n.rate.Count = rapid.Int64Range(cost, 12).Draw(t, "count")
-	n.rate.Per = time.Duration(rapid.SampledFrom([]int64{1e6, 7e6, 1e9, 60e9, 12_345_677}).Draw(t, "per"))
-	switch a {
-	case LeakyBucket:
-		n.wait = time.Duration(rapid.Int64Range(1, 3*int64(n.rate.Per)).Draw(t, "wait"))
-		n.queue = rapid.Int64Range(1, 6).Draw(t, "queue")
-	case TokenBucket, GCRA:
-		n.burst = rapid.Int64Range(cost, 15).Draw(t, "burst")
-	}
-	return n
-}
-
-var allAlgorithms = []Algorithm{TokenBucket, GCRA, LeakyBucket, FixedWindow, SlidingWindow, SlidingLog}
-
 // Every decision, and every wait, is that of a model which knows all requests.
 func TestEveryAlgorithmDecidesAsItsModelDoes(t *testing.T) {
 	for _, a := range allAlgorithms {
@@ -224,23 +206,6 @@ func TestEveryAlgorithmDecidesAsItsModelDoes(t *testing.T) {
 				}
 			}
 		}))
-	}
-}
-
-// bound is the most that may pass in any time of such a length.
-func bound(n numbers, p *params, length int64) int64 {
-	period := int64(n.rate.Per)
-	switch n.algorithm {
-	case FixedWindow:
-		return p.quota * (length/period + 2)
-	case SlidingWindow:
-		return p.quota * (length/period + 2)
-	case SlidingLog:
-		return p.quota * (length/period + 1)
-	case LeakyBucket:
-		return (length+1)*units/p.take + 1 // a turn is at the next whole nanosecond
-	default:
-		return (p.depth+length*units)/p.take + 1
 	}
 }
 

@@ -7,55 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"plimsoll/internal/hash"
 )
-
-// keyed is a store with a table, and what asks it.
-type keyed struct {
-	*store
-	secret *hash.Secret
-}
-
-func newKeyed(t testing.TB, n numbers, values int) keyed {
-	t.Helper()
-	p, err := newParams(n)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return keyed{newStore(p, true, values), fixedSecret()}
-}
-
-func fixedSecret() *hash.Secret { return hash.NewSecret(rand.New(rand.NewPCG(1, 2)).Uint64) }
-
-// ask is one decision; spilled says that the value shares a bucket.
-func (k keyed) ask(value string, now int64) (pass, spilled bool) {
-	pass, _, spilled = k.askFor(value, now)
-	return pass, spilled
-}
-
-// askFor also says how long the request waits.
-func (k keyed) askFor(value string, now int64) (pass bool, wait int64, spilled bool) {
-	var p place
-	o := outcome{gone: true}
-	for o.gone {
-		spilled = k.locate(&p, k.secret, []byte(value), now)
-		o = p.take(now)
-	}
-	return o.pass, o.wait, spilled
-}
-
-func sample(a Algorithm, count int64) numbers {
-	n := numbers{algorithm: a, rate: Rate{count, time.Minute}, cost: 1}
-	switch a {
-	case TokenBucket, GCRA:
-		n.burst = count
-	case LeakyBucket:
-		// A queue of one less, so that as many pass at once, now or later.
-		n.queue, n.wait = count-1, time.Minute
-	}
-	return n
-}
 
 // Goroutines begin at the same moment with values that are not in the table yet.
 func TestExactlyAsManyPassOverAllLoops(t *testing.T) {

@@ -5,8 +5,6 @@ import (
 	"time"
 )
 
-const second = int64(time.Second)
-
 // passes is how many requests pass at one moment.
 func (s *subject) passes(now int64) (n int64) {
 	for s.ask(now).pass {
