@@ -31,15 +31,15 @@ var (
 	// credential finds the names of what is meant for one reader only.
 	credential = regexp.MustCompile(`(?i)auth|cookie|token|secret|pass|pwd|key|credential|session|signature|bearer|jwt|(^|[^a-z])sig([^a-z]|$)`)
 	// disclosures are the ways in which a text tells a secret. Every reload masks every text of its
-	// configuration, and most have none of the characters that one of them needs.
+	// configuration, and most do not have all that one of them needs.
 	disclosures = []disclosure{
-		{"@", regexp.MustCompile(`(:)(//)([^/?#@\s]+)@`), false}, // the user information of a URL
+		{[]string{"@", ":"}, regexp.MustCompile(`(:)(//)([^/?#@\s]+)@`), false}, // the user information of a URL
 		// A name and its value: as in a query, a form or a cookie; between quotes, as in JSON; as in
 		// a header. "auth:9001" is an address.
-		{"=", regexp.MustCompile(`([\w.-]+)(=)([^\s"'&;,<>#]+)`), true},
-		{`"'`, regexp.MustCompile(`([\w.-]+)(["']?\s*[:=]\s*["'])([^"'\n]+)`), true},
-		{space, regexp.MustCompile(`([\w.-]+)(:\s+)([^\s"'][^"'\n]*)`), true},
-		{space, regexp.MustCompile(`(?i)\b(bearer)(\s+)([\w.~+/=-]{8,})`), false},
+		{[]string{"="}, regexp.MustCompile(`([\w.-]+)(=)([^\s"'&;,<>#]+)`), true},
+		{[]string{`"'`, ":="}, regexp.MustCompile(`([\w.-]+)(["']?\s*[:=]\s*["'])([^"'\n]+)`), true},
+		{[]string{":", space}, regexp.MustCompile(`([\w.-]+)(:\s+)([^\s"'][^"'\n]*)`), true},
+		{[]string{"bB", space}, regexp.MustCompile(`(?i)\b(bearer)(\s+)([\w.~+/=-]{8,})`), false},
 	}
 	// references is a text that tells nothing itself. A fallback, as in ${NAME:-text}, would tell
 	// something.
@@ -51,9 +51,19 @@ const space = " \t\n\f\r"
 
 // disclosure finds secrets: they are the third group.
 type disclosure struct {
-	needs string // one of these characters is in what is found
+	needs []string // one of the characters in each of these is in what is found
 	find  *regexp.Regexp
 	named bool // the first group is a name, which must be a credential's
+}
+
+// canBeIn says whether a text has all that the disclosure needs.
+func (d *disclosure) canBeIn(text string) bool {
+	for _, some := range d.needs {
+		if !strings.ContainsAny(text, some) {
+			return false
+		}
+	}
+	return true
 }
 
 // sources are the texts, as the file has them, of the values that hold something of the
@@ -164,7 +174,7 @@ func (k *key) shown(text, name string, from *sources) string {
 // mask replaces the values in a text that a name or their place gives away.
 func mask(text string) string {
 	for i := range disclosures {
-		if d := &disclosures[i]; strings.ContainsAny(text, d.needs) {
+		if d := &disclosures[i]; d.canBeIn(text) {
 			text = d.mask(text)
 		}
 	}
