@@ -66,7 +66,7 @@ func run(args []string, c *console, gateway gatewayRunner) int {
 		kong.Name("plimsoll"),
 		kong.Description(about),
 		kong.Writers(c.out, c.err),
-		longHelp,
+		kong.PostBuild(fillHelp),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 110}),
 	)
 	if err != nil {

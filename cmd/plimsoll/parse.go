@@ -15,8 +15,8 @@ type subcommand interface {
 }
 
 // grammar is what kong has to know to read args: the one subcommand that they begin with, or all. Kong
-// searches the help of each flag for variables when it begins, with a regular expression: for all
-// subcommands that took three quarters of the time in which the binary starts.
+// makes a model of each flag when it begins, and searches its texts with a regular expression: for all
+// subcommands that takes a quarter of the time in which the binary starts.
 func grammar(all *commandLine, args []string) any {
 	if len(args) == 0 {
 		return all

@@ -10,7 +10,7 @@ import (
 )
 
 func TestEveryCommandCanBeRun(t *testing.T) {
-	parser, err := kong.New(&commandLine{}, longHelp)
+	parser, err := kong.New(&commandLine{}, kong.PostBuild(fillHelp))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,12 +26,12 @@ func TestEveryCommandCanBeRun(t *testing.T) {
 }
 
 func TestOfANamedSubcommandOnlyItsOwnGrammarIsBuilt(t *testing.T) {
-	whole, err := kong.New(&commandLine{}, longHelp)
+	whole, err := kong.New(&commandLine{}, kong.PostBuild(fillHelp))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range whole.Model.Children {
-		one, err := kong.New(grammar(&commandLine{}, []string{c.Name, "--help"}), longHelp)
+		one, err := kong.New(grammar(&commandLine{}, []string{c.Name, "--help"}), kong.PostBuild(fillHelp))
 		if err != nil || len(one.Model.Children) != 1 || one.Model.Children[0].Name != c.Name {
 			t.Errorf("%s: %v, %d subcommands", c.Name, err, len(one.Model.Children))
 		}
@@ -45,7 +45,7 @@ func TestOfANamedSubcommandOnlyItsOwnGrammarIsBuilt(t *testing.T) {
 
 func TestSeveralMetricsPagesCanBeGiven(t *testing.T) {
 	var c commandLine
-	parser, err := kong.New(&c, longHelp)
+	parser, err := kong.New(&c, kong.PostBuild(fillHelp))
 	if err != nil {
 		t.Fatal(err)
 	}
