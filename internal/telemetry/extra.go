@@ -58,26 +58,24 @@ func (r *Registry) AddGroup(g Group) error {
 	defer r.mu.Unlock()
 	made := extraGroup{read: g.Read, readHistograms: g.ReadHistograms}
 	for _, s := range g.Series {
-		x, err := r.check(s, made.series)
+		x, err := r.check(s)
 		if err != nil {
+			for _, x := range made.series {
+				delete(r.added, x.name)
+			}
 			return err
 		}
 		made.series = append(made.series, x)
+		r.added[x.name] = true
 	}
 	r.extra = append(r.extra, made)
 	return nil
 }
 
-// check makes a series of its description; siblings are those of its group that come before it.
-// r.mu is held.
-func (r *Registry) check(s Series, siblings []extraSeries) (extraSeries, error) {
+// check makes a series of its description. r.mu is held.
+func (r *Registry) check(s Series) (extraSeries, error) {
 	desc := prometheus.NewDesc(prefix+s.Name, s.Help, s.Labels, nil)
-	named := func(x extraSeries) bool { return x.name == s.Name }
-	taken := slices.ContainsFunc(siblings, named) ||
-		slices.ContainsFunc(r.extra, func(g extraGroup) bool {
-			return slices.ContainsFunc(g.series, named)
-		})
-	if ours[s.Name] || taken {
+	if ours[s.Name] || r.added[s.Name] {
 		return extraSeries{}, fmt.Errorf("telemetry: there is a series %s%s already: "+
 			"choose another name",
 			prefix, s.Name)

@@ -61,6 +61,7 @@ type Registry struct {
 	classes   map[int]classSet // of routes, by index
 	upstreams names
 	extra     []extraGroup
+	added     map[string]bool // names of series in extra
 	config    configState
 
 	collecting queue // held during a collection; guards what follows
@@ -142,6 +143,7 @@ func New(o Options) (*Registry, error) {
 		revision:   revision(),
 		routes:     newNames("other", "none"),
 		classes:    map[int]classSet{},
+		added:      map[string]bool{},
 		upstreams:  newNames("other"),
 		collecting: make(queue, 1),
 	}

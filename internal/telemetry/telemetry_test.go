@@ -440,6 +440,9 @@ func TestAGroupIsReadOnceForEachScrape(t *testing.T) {
 	if err := r.AddGroup(twice); err == nil {
 		t.Error("a group with the same name twice was taken")
 	}
+	if err := r.AddGroup(telemetry.Group{Series: twice.Series[:1], Read: group.Read}); err != nil {
+		t.Errorf("the name of a group that was not taken is not free: %v", err)
+	}
 	if err := r.AddGroup(group); err == nil {
 		t.Error("a group that was added before was taken")
 	}
