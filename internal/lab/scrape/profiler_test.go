@@ -59,8 +59,11 @@ func TestAllKindsOfProfileAreTakenAtTheSameTime(t *testing.T) {
 	working, stop := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	work.Go(func() {
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
 		for working.Err() == nil {
 			io.Discard.Write(bytes.Repeat([]byte("x"), 1<<16))
+			<-tick.C
 		}
 	})
 	p := scrape.NewProfiler(url + "/debug/pprof/")

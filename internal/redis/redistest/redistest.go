@@ -237,16 +237,14 @@ func must(t testing.TB, s *Server, command ...string) {
 	}
 }
 
-// Eventually waits until a condition holds.
+// Eventually waits until a condition holds. The pauses between looks grow, as a look can take long.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()
 	deadline := time.NewTimer(patience)
 	defer deadline.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !holds() {
+	for pause := 2 * time.Millisecond; !holds(); pause = min(2*pause, 50*time.Millisecond) {
 		select {
-		case <-tick.C:
+		case <-time.After(pause):
 		case <-deadline.C:
 			t.Fatalf("waited %s for %s", patience, what)
 		}
