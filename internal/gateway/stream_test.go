@@ -26,6 +26,7 @@ const large = 4 << 20
 // inChunks frames a body as chunks of many sizes.
 func inChunks(body []byte) []byte {
 	var b bytes.Buffer
+	b.Grow(len(body) + len(body)/100 + 1000)
 	for n := 1; len(body) > 0; n = n*3%70001 + 1 {
 		n = min(n, len(body))
 		fmt.Fprintf(&b, "%x;e=%d\r\n%s\r\n", n, n, body[:n])
