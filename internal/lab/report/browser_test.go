@@ -2,16 +2,13 @@ package report_test
 
 import (
 	"bytes"
-	"context"
 	"flag"
 	"fmt"
 	escape "html"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"plimsoll/internal/lab/record"
 	"plimsoll/internal/lab/report"
@@ -45,29 +42,6 @@ func save(t *testing.T, dir, name string, page []byte) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// chromium runs the browser on a page and gives what it prints. A browser that hangs is ended after
-// five minutes.
-func chromium(t *testing.T, page string, flags ...string) string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	all := append([]string{
-		"--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--hide-scrollbars", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update",
-		"--virtual-time-budget=4000", "--user-data-dir=" + t.TempDir(),
-	},
-		flags...,
-	)
-	cmd := exec.CommandContext(ctx, "chromium", append(all, "file://"+page)...)
-	var out, errors bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errors
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("chromium, which scripts/tools.sh installs: %v\n%s", err, errors.String())
-	}
-	return out.String()
 }
 
 // html is the report of a run.
@@ -110,9 +84,8 @@ func TestTheReportInABrowser(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	page := save(t, dir, "report.html", html(t, plain().survey()))
-	dom := chromium(t, page, "--dump-dom", "--window-size=1280,6000",
-		"--screenshot="+picture(dir, "light"),
-		"--print-to-pdf="+filepath.Join(dir, "report.pdf"), "--no-pdf-header-footer")
+	dom := look(t, page, view{width: 1280, height: 6000, picture: picture(dir, "light"),
+		print: filepath.Join(dir, "report.pdf")})
 	sound(t, dom)
 	for _, chart := range []string{
 		"latency", "goodput", "usl", "saturation", "timeline-rate", "timeline-latency",
@@ -147,8 +120,7 @@ func TestTheComparisonInABrowser(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	page := save(t, dir, "compare.html", comparison(t, plain().survey(), faster().survey()))
-	dom := chromium(t, page, "--dump-dom", "--window-size=1280,3600",
-		"--screenshot="+picture(dir, "compare"))
+	dom := look(t, page, view{width: 1280, height: 3600, picture: picture(dir, "compare")})
 	sound(t, dom)
 	if n := strings.Count(dom, "<canvas"); web.Report().Script != "" && n != 3 {
 		t.Errorf("%d charts, not 3", n)
@@ -157,8 +129,7 @@ func TestTheComparisonInABrowser(t *testing.T) {
 }
 
 // On a phone a page is 390 points wide, and must not have to be moved sideways. All are in frames of
-// one page, which chooses dark colours: starting a browser is what takes time. Phones are seen in the
-// dark only.
+// one page, which chooses dark colours. Phones are seen in the dark only.
 func TestPagesInTheDarkAndOnAPhone(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
@@ -192,9 +163,8 @@ func TestPagesInTheDarkAndOnAPhone(t *testing.T) {
 		`return e.scrollWidth+" wide, errors "+e.dataset.errors+", ready "+e.dataset.ready+", dark "+` +
 		`w.matchMedia("(prefers-color-scheme:dark)").matches+", charts "+has("canvas")+", flames "+has("[role=treeitem]")` +
 		`}).join("; ")}</script>`
-	dom := chromium(t, save(t, dir, "dark.html", []byte(outer)), "--dump-dom",
-		fmt.Sprintf("--window-size=%d,8000", all),
-		"--blink-settings=preferredColorScheme=0", "--screenshot="+picture(dir, "dark"))
+	dom := look(t, save(t, dir, "dark.html", []byte(outer)),
+		view{width: all, height: 8000, dark: true, picture: picture(dir, "dark")})
 	_, said, _ := strings.Cut(dom, `data-said="`)
 	said, _, _ = strings.Cut(said, `"`)
 	if want := strings.Join(want, "; "); said != want {
@@ -203,8 +173,7 @@ func TestPagesInTheDarkAndOnAPhone(t *testing.T) {
 	drawn(t, dir, "dark")
 }
 
-// TestOddRunsInABrowser shows them all in frames of one page: starting a browser is what takes
-// time.
+// TestOddRunsInABrowser shows them all in frames of one page.
 func TestOddRunsInABrowser(t *testing.T) {
 	t.Parallel()
 	pages := map[string][]byte{"hostile": html(t, hostile())}
@@ -220,7 +189,7 @@ func TestOddRunsInABrowser(t *testing.T) {
 	}
 	all += `<script>onload=()=>{for(const f of document.querySelectorAll("iframe")){const d=f.contentDocument.documentElement.dataset;f.removeAttribute("srcdoc");` +
 		`const p=document.createElement("p");p.textContent=f.title+": ready "+d.ready+", errors "+d.errors+", pwned "+d.pwned+".";document.body.append(p)}}</script>`
-	dom := chromium(t, save(t, folder(t), "odd.html", []byte(all)), "--dump-dom")
+	dom := look(t, save(t, folder(t), "odd.html", []byte(all)), view{width: 1280, height: 900})
 	ready := "yes"
 	if web.Report().Script == "" {
 		ready = "undefined"

@@ -20,8 +20,8 @@ func using(t *testing.T, name string, page []byte, steps string) map[string]stri
 		`const key=k=>d.activeElement.dispatchEvent(new w.KeyboardEvent("keydown",{key:k,bubbles:true,cancelable:true}));` +
 		`try{` + steps +
 		`}catch(e){say("failed",e)}say("errors",d.documentElement.dataset.errors||"none");d.defaultView.frameElement.removeAttribute("srcdoc")}</script>`
-	dom := chromium(t, save(t, folder(t), name+".html", []byte(outer)), "--dump-dom",
-		"--window-size=1200,4200", "--screenshot="+picture(folder(t), name))
+	dom := look(t, save(t, folder(t), name+".html", []byte(outer)),
+		view{width: 1200, height: 4200, picture: picture(folder(t), name)})
 	said := map[string]string{}
 	for _, p := range strings.Split(dom, "<p>")[1:] {
 		p, _, _ = strings.Cut(p, "</p>")
@@ -112,8 +112,7 @@ func TestTheDiagnosisInABrowser(t *testing.T) {
 	t.Parallel()
 	dir := folder(t)
 	page := save(t, dir, "diagnosed.html", diagnosed(t, sick()))
-	dom := chromium(t, page, "--dump-dom", "--window-size=1280,8000",
-		"--screenshot="+picture(dir, "diagnosed-light"))
+	dom := look(t, page, view{width: 1280, height: 8000, picture: picture(dir, "diagnosed-light")})
 	sound(t, dom)
 	if n := strings.Count(dom, `role="treeitem"`); web.Report().Script != "" && n < 200 {
 		t.Errorf("%d frames in two flame graphs", n)
