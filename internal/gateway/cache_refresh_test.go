@@ -162,7 +162,9 @@ routes:
 	again := func(path string) (waited bool) {
 		request(t, c, "GET", i.url(path))
 		before := o.asked.Load()
-		for deadline := time.Now().Add(patience); o.asked.Load() == before && !waited; {
+		tick := time.NewTicker(2 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(patience); o.asked.Load() == before && !waited; <-tick.C {
 			_, _, h := request(t, c, "GET", i.url(path))
 			waited = !strings.Contains(h.Get("Cache-Status"), "hit; ttl=")
 			if time.Now().After(deadline) {

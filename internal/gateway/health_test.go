@@ -352,7 +352,7 @@ func TestASuccessRateFarUnderThePeersEjectsATarget(t *testing.T) {
 	for range 4 { // a rate takes a hundred requests of each target, however slow the machine
 		c := g.client()
 		clients.Go(func() {
-			tick := time.NewTicker(16 * time.Millisecond)
+			tick := time.NewTicker(32 * time.Millisecond)
 			defer tick.Stop()
 			for {
 				select {

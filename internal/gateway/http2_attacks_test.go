@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 
@@ -39,7 +40,10 @@ func (i *instance) beside() *beside {
 	url := i.url("/beside")
 	b.over.Go(func() {
 		defer transport.CloseIdleConnections()
-		for ctx.Err() == nil {
+		// Without pauses it would take the processor from other tests while an attack waits.
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for ; ctx.Err() == nil; <-tick.C {
 			status, body, err := fetch(client, "POST", url)
 			if err != nil || status != 200 || body != "POST " {
 				b.err = fmt.Errorf("answer %d is %d %q: %w", b.done.Load()+1, status, body, err)

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -74,10 +73,7 @@ func TestBodiesGoBothWaysOverHTTP3(t *testing.T) {
 	b := serveH3(t, "drain: {timeout: 1s}\n"+oneUpstream(s.address()))
 	c := b.client()
 	for _, size := range []int{0, 1, 1000, 8190, 16 << 10, 70_000, 1 << 20, 3<<20 + 17} {
-		body := make([]byte, size)
-		for i := range body {
-			body[i] = byte(rand.Uint32())
-		}
+		body := noise(size)
 		for _, length := range []int64{int64(size), -1} {
 			req, _ := http.NewRequest("POST", b.url3("/"), io.NopCloser(bytes.NewReader(body)))
 			req.ContentLength = length

@@ -8,18 +8,22 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"plimsoll/internal/exchange"
 	"plimsoll/internal/reactor"
 )
 
-// noise is bytes that no run of the same length repeats.
-func noise(n int) []byte {
-	b := make([]byte, n)
+// noise is bytes that no run of the same length repeats. Tests share them: nobody may write to them.
+func noise(n int) []byte { return allNoise()[:n:n] }
+
+// allNoise is made once: to make as much as each test needs took a hundredth of their time.
+var allNoise = sync.OnceValue(func() []byte {
+	b := make([]byte, 32<<20)
 	rand.NewChaCha8([32]byte{7}).Read(b)
 	return b
-}
+})
 
 const large = 4 << 20
 
