@@ -2,4 +2,5 @@
 
 package invariant
 
-const raceDetector = true
+// RaceDetector says whether this is a build with the race detector.
+const RaceDetector = true

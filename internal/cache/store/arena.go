@@ -56,7 +56,7 @@ func newArena(bytes int64) (*arena, error) {
 		blocks: make([]*blocks, pages), next: make([][]uint32, orders-1),
 		cold: make([]uint32, 0, pages), free: make([]uint32, 0, pages), // so that they do not grow under mu
 	}
-	if invariant.On {
+	if invariant.RaceDetector {
 		// The race detector does not see memory outside the heap.
 		a.memory, a.release = make([]byte, pages*PieceBytes), func([]byte) {}
 		return a, nil
