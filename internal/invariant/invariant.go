@@ -6,7 +6,7 @@ package invariant
 // On says whether invariants are checked. The code that turns it on does so before anything that
 // asks it runs. It was a constant once, so that a simulation had to be built with a tag of its own;
 // a load of a variable that never changes costs 0.3 ns, some ten times a request.
-var On = RaceDetector
+var On = raceDetector
 
 // Sequential says that no two loops run at the same time, as in a simulation: then what one loop
 // sees of the others does not change while it looks, and checks across loops are exact.

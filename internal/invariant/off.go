@@ -2,5 +2,4 @@
 
 package invariant
 
-// RaceDetector says whether this is a build with the race detector.
-const RaceDetector = false
+const raceDetector = false

@@ -3,8 +3,6 @@ package store
 import (
 	"math/bits"
 	"sync"
-
-	"plimsoll/internal/invariant"
 )
 
 const (
@@ -41,7 +39,6 @@ type arena struct {
 	cold     []uint32   // pages that were in use, and are not resident
 	used     int        // pages that have been in use: the first ones
 	resident int        // pages, in use and free
-	release  func([]byte)
 }
 
 // blocks is what is known of a page's blocks.
@@ -56,13 +53,8 @@ func newArena(bytes int64) (*arena, error) {
 		blocks: make([]*blocks, pages), next: make([][]uint32, orders-1),
 		cold: make([]uint32, 0, pages), free: make([]uint32, 0, pages), // so that they do not grow under mu
 	}
-	if invariant.RaceDetector {
-		// The race detector does not see memory outside the heap.
-		a.memory, a.release = make([]byte, pages*PieceBytes), func([]byte) {}
-		return a, nil
-	}
 	memory, err := reserve(pages * PieceBytes)
-	a.memory, a.release = memory, release
+	a.memory = memory
 	return a, err
 }
 
@@ -176,7 +168,7 @@ func (a *arena) merge(at uint32, order, limit int) {
 		return
 	}
 	from := int(page) * PieceBytes
-	a.release(a.memory[from : from+PieceBytes])
+	release(a.memory[from : from+PieceBytes])
 	a.resident--
 	a.cold = append(a.cold, page)
 }
@@ -204,9 +196,4 @@ func (a *arena) pages() int {
 func (a *arena) bytes() int64 { return int64(len(a.blocks)) * perPage * 9 }
 
 // close frees the address space.
-func (a *arena) close() error {
-	if invariant.On {
-		return nil
-	}
-	return unreserve(a.memory)
-}
+func (a *arena) close() error { return unreserve(a.memory) }
