@@ -12,13 +12,20 @@ import (
 func fillHelp(k *kong.Kong) error {
 	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
 		if v, ok := node.(*kong.Value); ok {
-			name, rest, _ := strings.Cut(strings.TrimPrefix(v.Help, "${"), "}")
-			if text, ok := longHelp[name]; ok {
-				v.Help = text + rest
-			}
+			v.Help = filled(v.Help)
 		}
 		return next(nil)
 	})
+}
+
+// filled is a flag's help with the text of longHelp that its first name, such as ${seed}, stands for.
+func filled(help string) string {
+	named, begins := strings.CutPrefix(help, "${")
+	name, rest, _ := strings.Cut(named, "}")
+	if text, ok := longHelp[name]; begins && ok {
+		return text + rest
+	}
+	return help
 }
 
 // longHelp are texts of flags that are too long for a line of code: a tag cannot be broken. What

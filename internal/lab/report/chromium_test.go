@@ -78,6 +78,7 @@ func (b *browser) end() {
 	if b.process == nil {
 		return
 	}
+	defer time.AfterFunc(patience, func() { b.process.Process.Kill() }).Stop()
 	b.to.Close() // it ends when nobody can tell it what to do
 	b.from.Close()
 	b.process.Wait()
